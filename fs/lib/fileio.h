@@ -1,0 +1,59 @@
+/*
+ * Small files, whole: read and written. All descriptors are O_CLOEXEC.
+ */
+#ifndef WORKTREEFS_FILEIO_H
+#define WORKTREEFS_FILEIO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Reads a whole regular file of at most max bytes. The result is allocated,
+ * NUL-terminated, and its length (without the NUL) goes to ret_size, which
+ * may be NULL. -EFBIG if the file is longer, -EINVAL if it isn't regular,
+ * -ELOOP if the last component is a symlink, otherwise -errno.
+ */
+int read_file_at(int dirfd, const char *path, size_t max, char **ret_data,
+		 size_t *ret_size);
+
+/* The same from a descriptor's current offset to its end, of any type. */
+int read_fd(int fd, size_t max, char **ret_data, size_t *ret_size);
+
+/* Writes all of it. 0 or -errno. */
+int write_all(int fd, const void *data, size_t size);
+
+/*
+ * Replaces name in dirfd by a new file with this content, atomically: a
+ * reader sees the old one or the new one whole. 0 or -errno, and then the old
+ * file is what it was.
+ */
+int write_file_at(int dirfd, const char *name, const void *data, size_t size,
+		  mode_t mode);
+
+/*
+ * The target of a symlink, allocated. "" as path reads the link that dirfd is
+ * itself (O_PATH). 0 or -errno.
+ */
+int read_link_at(int dirfd, const char *path, char **ret_target);
+
+/* "/proc/self/fd/N". The one place that spells it. */
+struct fd_path {
+	char text[32];
+};
+struct fd_path fd_path(int fd);
+
+/*
+ * The path of what the descriptor refers to, as the kernel spells it,
+ * allocated. -ENOENT if it is deleted or has no path. 0 or -errno.
+ */
+int fd_real_path(int fd, char **ret_path);
+
+/*
+ * Opens a directory component by component without following a symlink
+ * anywhere and without leaving dirfd; O_PATH. relative may be "".
+ * The descriptor or -errno (-ELOOP for a symlink, -ENOTDIR, ...).
+ */
+int open_dir_beneath(int dirfd, const char *relative);
+
+#endif

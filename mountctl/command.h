@@ -1,0 +1,33 @@
+/*
+ * The sub-commands of mountctl, one row each in main.c. Help and arity come
+ * from the row.
+ */
+#ifndef WORKTREEFS_COMMAND_H
+#define WORKTREEFS_COMMAND_H
+
+/* Exit statuses that people script against. */
+enum exit_status {
+	STATUS_OK = 0,
+	STATUS_FAILURE = 1,
+	STATUS_USAGE = 2,
+	STATUS_UNSAVED = 3,   /* teardown: there is work that would be lost */
+	STATUS_RUN_FAILED = 125, /* run: mountctl's own failure */
+	STATUS_NOT_EXECUTABLE = 126,
+	STATUS_NOT_FOUND = 127,
+};
+
+struct command {
+	const char *name;
+	const char *synopsis; /* what follows the name on its usage line */
+	const char *summary;  /* one line for the list of commands */
+	/* argv[0] is the command's name. Returns the exit status. */
+	int (*run)(int argc, char **argv);
+};
+
+int cmd_mount(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_unmount(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+
+#endif
