@@ -9,9 +9,9 @@
 #include <sys/types.h>
 
 /*
- * Reads a whole regular file of at most max bytes. The result is allocated,
- * NUL-terminated, and its length (without the NUL) goes to ret_size, which
- * may be NULL. -EFBIG if the file is longer, -EINVAL if it isn't regular,
+ * Reads a whole regular file of at most max bytes, without waiting for a FIFO.
+ * The result is allocated, NUL-terminated, and its length (without the NUL)
+ * goes to ret_size, which may be NULL. -EFBIG if the file is longer, -EINVAL if it isn't regular,
  * -ELOOP if the last component is a symlink, otherwise -errno.
  */
 int read_file_at(int dirfd, const char *path, size_t max, char **ret_data,
@@ -25,8 +25,11 @@ int write_all(int fd, const void *data, size_t size);
 
 /*
  * Replaces name in dirfd by a new file with this content, atomically: a
- * reader sees the old one or the new one whole. 0 or -errno, and then the old
- * file is what it was.
+ * reader sees the old one or the new one whole. The mode is exactly this,
+ * whatever the umask is. 0 or -errno, and then the old file is what it was.
+ *
+ * Nothing is synced: this is for files that mean nothing after a crash of the
+ * machine. A writer that was killed leaves "NAME.tmp-" and 16 hex digits.
  */
 int write_file_at(int dirfd, const char *name, const void *data, size_t size,
 		  mode_t mode);
@@ -52,7 +55,8 @@ int fd_real_path(int fd, char **ret_path);
 /*
  * Opens a directory component by component without following a symlink
  * anywhere and without leaving dirfd; O_PATH. relative may be "".
- * The descriptor or -errno (-ELOOP for a symlink, -ENOTDIR, ...).
+ * The descriptor or -errno (-ELOOP for a symlink, -ENOTDIR, ...; -EINVAL where
+ * relative isn't names with single slashes between them).
  */
 int open_dir_beneath(int dirfd, const char *relative);
 
