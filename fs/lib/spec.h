@@ -11,7 +11,7 @@
  *   "hardlinks": "break", "symlinks": "view", "git_guard": true,
  *   "git_config": "filter", "ids": null | {"uid": 1000, "gid": 1000},
  *   "views": [{"root": "/r", "mountpoint": "/r", "pinned": ["wt"]}],
- *   "native": ["/r/wt"],
+ *   "native": ["/r/wt"], "fuse_options": [],
  *   "rules": [{"path": "/r", "access": "ro", "origin": "default",
  *              "caching": "tree", "pattern": false, "reason": "..."}] }
  *
@@ -105,6 +105,7 @@ struct session_spec {
 	struct view_spec *views; /* owned */
 	size_t n_views;
 	struct strings native; /* trees served by the real directory */
+	struct strings fuse_options; /* of mount -o, as given */
 	struct rules rules;
 };
 

@@ -1,0 +1,658 @@
+#include "fs/lib/policy.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/path.h"
+
+/*
+ * One name in the tree of rules. It stands there because a rule has this path
+ * or one below it. Children: exact names first, sorted, then patterns, those
+ * with the longer literal beginning first.
+ */
+struct policy_node {
+	char *name;
+	bool pattern;
+	const struct rule *rule;       /* of exactly this path, or NULL */
+	struct policy_node *governor;  /* nearest node upwards with a rule */
+	struct policy_node **children; /* owned */
+	size_t n_children;
+	size_t n_exact;
+	bool leads_to_rw; /* an rw rule stands here or below */
+	bool guard_only;  /* all rules here and below are the git guard's */
+};
+
+struct policy {
+	struct rules rules; /* copied; nodes point into it */
+	struct policy_node *root;
+};
+
+struct word {
+	int value;
+	const char *word;
+};
+
+static const struct word access_words[] = {
+	{ ACCESS_NONE, "none" },
+	{ ACCESS_RO, "ro" },
+	{ ACCESS_RW, "rw" },
+};
+
+static const struct word origin_words[] = {
+	{ ORIGIN_DEFAULT, "default" },
+	{ ORIGIN_GIT_GUARD, "git guard" },
+	{ ORIGIN_GIT_CONFIG, "git config" },
+	{ ORIGIN_COMMAND_LINE, "command line" },
+	{ ORIGIN_LIVE, "live" },
+};
+
+static const struct word caching_words[] = {
+	{ CACHING_TREE, "tree" },
+	{ CACHING_NONE, "none" },
+	{ CACHING_OBJECTS, "objects" },
+};
+
+static const struct word op_words[] = {
+	{ OP_STAT, "stat" },	   { OP_READ, "read" },
+	{ OP_LIST, "list" },	   { OP_WRITE, "write" },
+	{ OP_SETATTR, "setattr" }, { OP_SETXATTR, "setxattr" },
+	{ OP_CREATE, "create" },   { OP_MKDIR, "mkdir" },
+	{ OP_REMOVE, "remove" },   { OP_REPLACE, "replace" },
+	{ OP_LINK_SOURCE, "link" },
+};
+
+static const char *word_of(const struct word *words, size_t n, int value)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i].value == value)
+			return words[i].word;
+	return "?";
+}
+
+static int value_of(const struct word *words, size_t n, const char *word,
+		    int *ret_value)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(words[i].word, word) == 0) {
+			*ret_value = words[i].value;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+const char *access_name(enum access access)
+{
+	return word_of(access_words, ARRAY_SIZE(access_words), (int)access);
+}
+
+const char *origin_name(enum origin origin)
+{
+	return word_of(origin_words, ARRAY_SIZE(origin_words), (int)origin);
+}
+
+const char *caching_name(enum caching caching)
+{
+	return word_of(caching_words, ARRAY_SIZE(caching_words), (int)caching);
+}
+
+const char *policy_op_name(enum policy_op op)
+{
+	return word_of(op_words, ARRAY_SIZE(op_words), (int)op);
+}
+
+int access_parse(const char *word, enum access *ret_access)
+{
+	int value;
+	int r = value_of(access_words, ARRAY_SIZE(access_words), word, &value);
+
+	if (r == 0)
+		*ret_access = (enum access)value;
+	return r;
+}
+
+int origin_parse(const char *word, enum origin *ret_origin)
+{
+	int value;
+	int r = value_of(origin_words, ARRAY_SIZE(origin_words), word, &value);
+
+	if (r == 0)
+		*ret_origin = (enum origin)value;
+	return r;
+}
+
+int caching_parse(const char *word, enum caching *ret_caching)
+{
+	int value;
+	int r = value_of(caching_words, ARRAY_SIZE(caching_words), word,
+			 &value);
+
+	if (r == 0)
+		*ret_caching = (enum caching)value;
+	return r;
+}
+
+int rules_add(struct rules *rules, const struct rule *rule)
+{
+	autofree char *path = strdup(rule->path);
+	autofree char *reason = strdup(rule->reason ? rule->reason : "");
+	struct rule *grown;
+
+	if (!path || !reason)
+		return -ENOMEM;
+	grown = reallocarray(rules->rule, rules->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	rules->rule = grown;
+	grown[rules->n] = *rule;
+	grown[rules->n].path = steal_pointer(&path);
+	grown[rules->n].reason = steal_pointer(&reason);
+	rules->n++;
+	return 0;
+}
+
+int rules_copy(const struct rules *from, struct rules *ret_rules)
+{
+	struct rules copy = { 0 };
+
+	for (size_t i = 0; i < from->n; i++) {
+		if (rules_add(&copy, &from->rule[i]) < 0) {
+			rules_release(&copy);
+			return -ENOMEM;
+		}
+	}
+	*ret_rules = copy;
+	return 0;
+}
+
+void rules_release(struct rules *rules)
+{
+	for (size_t i = 0; i < rules->n; i++) {
+		free(rules->rule[i].path);
+		free(rules->rule[i].reason);
+	}
+	free(rules->rule);
+	*rules = (struct rules){ 0 };
+}
+
+static void node_free(struct policy_node *node)
+{
+	if (!node)
+		return;
+	for (size_t i = 0; i < node->n_children; i++)
+		node_free(node->children[i]);
+	free(node->children);
+	free(node->name);
+	free(node);
+}
+
+static struct policy_node *node_new(const char *name, bool pattern)
+{
+	struct policy_node *node = calloc(1, sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->pattern = pattern;
+	node->name = strdup(name);
+	if (!node->name) {
+		free(node);
+		return NULL;
+	}
+	return node;
+}
+
+static size_t literal_length(const struct policy_node *node)
+{
+	return node->pattern ? strcspn(node->name, "*?[\\") : SIZE_MAX;
+}
+
+/* Exact names before patterns, see struct policy_node. */
+static int node_compare(const struct policy_node *a,
+			const struct policy_node *b)
+{
+	size_t la = literal_length(a), lb = literal_length(b);
+
+	if (la != lb)
+		return la > lb ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+/* Takes ownership of child on success. */
+static int node_insert(struct policy_node *node, struct policy_node *child)
+{
+	struct policy_node **grown;
+	size_t at = node->n_children;
+
+	grown = reallocarray(node->children, at + 1, sizeof(struct policy_node *));
+	if (!grown)
+		return -ENOMEM;
+	node->children = grown;
+	while (at > 0 && node_compare(child, grown[at - 1]) < 0) {
+		grown[at] = grown[at - 1];
+		at--;
+	}
+	grown[at] = child;
+	node->n_children++;
+	if (!child->pattern)
+		node->n_exact++;
+	return 0;
+}
+
+static struct policy_node *node_find(const struct policy_node *node,
+				     const char *name, bool pattern)
+{
+	for (size_t i = 0; i < node->n_children; i++) {
+		struct policy_node *child = node->children[i];
+
+		if (child->pattern == pattern && strcmp(child->name, name) == 0)
+			return child;
+	}
+	return NULL;
+}
+
+static int node_find_or_add(struct policy_node *node, const char *name,
+			    bool pattern, struct policy_node **ret_child)
+{
+	struct policy_node *child = node_find(node, name, pattern);
+
+	if (!child) {
+		child = node_new(name, pattern);
+		if (!child)
+			return -ENOMEM;
+		if (node_insert(node, child) < 0) {
+			node_free(child);
+			return -ENOMEM;
+		}
+	}
+	*ret_child = child;
+	return 0;
+}
+
+static bool has_wildcard(const char *name)
+{
+	return name[strcspn(name, "*?[")] != '\0';
+}
+
+/* 0, or -EEXIST when rule and the node's own disagree. */
+static int node_set_rule(struct policy_node *node, const struct rule *rule)
+{
+	const struct rule *old = node->rule;
+
+	if (old && old->origin == rule->origin && old->access != rule->access)
+		return -EEXIST;
+	if (!old || rule->origin > old->origin)
+		node->rule = rule;
+	return 0;
+}
+
+/* Adds the nodes that lead along relative and gives the last its rule. */
+static int tree_add(struct policy_node *root, const char *relative,
+		    const struct rule *rule)
+{
+	autofree char *copy = strdup(relative);
+	struct policy_node *node = root;
+	char *rest = copy, *name;
+
+	if (!copy)
+		return -ENOMEM;
+	while ((name = strsep(&rest, "/"))) {
+		bool pattern = rule->pattern && has_wildcard(name);
+		int r = node_find_or_add(node, name, pattern, &node);
+
+		if (r < 0)
+			return r;
+	}
+	return node_set_rule(node, rule);
+}
+
+/*
+ * Gives to what from has and to lacks. An exact name is found before a pattern
+ * that matches it too, and must not lose what the pattern says.
+ */
+static int node_merge(struct policy_node *to, const struct policy_node *from)
+{
+	if (!to->rule)
+		to->rule = from->rule;
+	for (size_t i = 0; i < from->n_children; i++) {
+		const struct policy_node *child = from->children[i];
+		struct policy_node *same;
+		int r = node_find_or_add(to, child->name, child->pattern,
+					 &same);
+
+		if (r == 0)
+			r = node_merge(same, child);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int merge_patterns(struct policy_node *node)
+{
+	for (size_t i = 0; i < node->n_children; i++) {
+		for (size_t k = node->n_exact; k < node->n_children; k++) {
+			struct policy_node *child = node->children[i];
+			struct policy_node *pattern = node->children[k];
+			int r;
+
+			if (child->pattern ||
+			    fnmatch(pattern->name, child->name, 0) != 0)
+				continue;
+			r = node_merge(child, pattern);
+			if (r < 0)
+				return r;
+		}
+	}
+	for (size_t i = 0; i < node->n_children; i++) {
+		int r = merge_patterns(node->children[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Computes what each node knows about the rules above and below it. */
+static void tree_finish(struct policy_node *node, struct policy_node *governor)
+{
+	node->governor = node->rule ? node : governor;
+	node->leads_to_rw = node->rule && node->rule->access == ACCESS_RW;
+	node->guard_only = !node->rule ||
+			   node->rule->origin == ORIGIN_GIT_GUARD;
+	for (size_t i = 0; i < node->n_children; i++) {
+		struct policy_node *child = node->children[i];
+
+		tree_finish(child, node->governor);
+		node->leads_to_rw |= child->leads_to_rw;
+		node->guard_only &= child->guard_only;
+	}
+}
+
+static int report_conflict(const char *path, char **ret_conflict)
+{
+	if (ret_conflict)
+		*ret_conflict = strdup(path);
+	return -EEXIST;
+}
+
+/*
+ * Finds the rule that governs the root itself: the deepest at or above it, and
+ * of several at one path the one of the strongest origin.
+ */
+static int find_root_rule(const char *root, const struct rules *rules,
+			  const struct rule **ret_rule, char **ret_conflict)
+{
+	const struct rule *best = NULL;
+
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct rule *rule = &rules->rule[i];
+		size_t length = strlen(rule->path);
+
+		if (rule->pattern ||
+		    !path_starts_with(root, rule->path, NULL))
+			continue;
+		if (best && strlen(best->path) == length &&
+		    best->origin == rule->origin &&
+		    best->access != rule->access)
+			return report_conflict(rule->path, ret_conflict);
+		if (!best || strlen(best->path) < length ||
+		    (strlen(best->path) == length &&
+		     best->origin < rule->origin))
+			best = rule;
+	}
+	*ret_rule = best;
+	return 0;
+}
+
+/* Governs a root that no rule concerns. */
+static char unrestricted_path[] = "/";
+static char unrestricted_reason[] = "nothing restricts it";
+static const struct rule unrestricted = {
+	.path = unrestricted_path,
+	.access = ACCESS_RW,
+	.origin = ORIGIN_DEFAULT,
+	.reason = unrestricted_reason,
+};
+
+static int policy_build(struct policy *policy, const char *root,
+			char **ret_conflict)
+{
+	const struct rule *root_rule = NULL;
+	int r;
+
+	for (size_t i = 0; i < policy->rules.n; i++)
+		if (!path_is_clean(policy->rules.rule[i].path))
+			return -EINVAL;
+	r = find_root_rule(root, &policy->rules, &root_rule, ret_conflict);
+	if (r < 0)
+		return r;
+	policy->root = node_new("", false);
+	if (!policy->root)
+		return -ENOMEM;
+	policy->root->rule = root_rule ? root_rule : &unrestricted;
+	for (size_t i = 0; i < policy->rules.n; i++) {
+		const struct rule *rule = &policy->rules.rule[i];
+		const char *relative;
+
+		if (!path_starts_with(rule->path, root, &relative) ||
+		    relative[0] == '\0')
+			continue;
+		r = tree_add(policy->root, relative, rule);
+		if (r == -EEXIST)
+			return report_conflict(rule->path, ret_conflict);
+		if (r < 0)
+			return r;
+	}
+	r = merge_patterns(policy->root);
+	if (r < 0)
+		return r;
+	tree_finish(policy->root, policy->root);
+	return 0;
+}
+
+int policy_new(const char *root, const struct rules *rules,
+	       struct policy **ret_policy, char **ret_conflict)
+{
+	struct policy *policy = calloc(1, sizeof(*policy));
+	int r;
+
+	if (!policy)
+		return -ENOMEM;
+	r = path_is_clean(root) ? rules_copy(rules, &policy->rules) : -EINVAL;
+	if (r == 0)
+		r = policy_build(policy, root, ret_conflict);
+	if (r < 0) {
+		policy_free(policy);
+		return r;
+	}
+	*ret_policy = policy;
+	return 0;
+}
+
+void policy_free(struct policy *policy)
+{
+	if (!policy)
+		return;
+	node_free(policy->root);
+	rules_release(&policy->rules);
+	free(policy);
+}
+
+struct place policy_root(const struct policy *policy)
+{
+	return (struct place){ .node = policy->root, .on_tree = true };
+}
+
+static const struct policy_node *find_child(const struct policy_node *node,
+					    const char *name)
+{
+	size_t low = 0, high = node->n_exact;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int order = strcmp(name, node->children[middle]->name);
+
+		if (order == 0)
+			return node->children[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	for (size_t i = node->n_exact; i < node->n_children; i++)
+		if (fnmatch(node->children[i]->name, name, 0) == 0)
+			return node->children[i];
+	return NULL;
+}
+
+struct place policy_step(struct place parent, const char *name)
+{
+	const struct policy_node *child = NULL;
+
+	if (parent.on_tree)
+		child = find_child(parent.node, name);
+	if (child)
+		return (struct place){ .node = child, .on_tree = true };
+	return (struct place){ .node = parent.node->governor };
+}
+
+struct place policy_walk(struct place from, const char *relative)
+{
+	struct place place = from;
+
+	while (*relative) {
+		size_t length = strcspn(relative, "/");
+		char name[256];
+
+		if (length >= sizeof(name)) /* no such file can exist */
+			return (struct place){ .node = place.node->governor };
+		memcpy(name, relative, length);
+		name[length] = '\0';
+		place = policy_step(place, name);
+		relative += length;
+		relative += strspn(relative, "/");
+	}
+	return place;
+}
+
+bool place_equal(struct place a, struct place b)
+{
+	return a.node == b.node && a.on_tree == b.on_tree;
+}
+
+const struct rule *place_rule(struct place place)
+{
+	return place.node->governor->rule;
+}
+
+static bool node_has_access(const struct policy_node *node, enum access access)
+{
+	if (node->rule && node->rule->access == access)
+		return true;
+	for (size_t i = 0; i < node->n_children; i++)
+		if (node_has_access(node->children[i], access))
+			return true;
+	return false;
+}
+
+bool policy_has_access(const struct policy *policy, enum access access)
+{
+	return node_has_access(policy->root, access);
+}
+
+/* What an ro rule answers. */
+static int check_read_only(enum policy_op op)
+{
+	switch (op) {
+	case OP_STAT:
+	case OP_READ:
+	case OP_LIST:
+		return 0;
+	case OP_LINK_SOURCE:
+		return -EXDEV;
+	case OP_WRITE:
+	case OP_SETATTR:
+	case OP_SETXATTR:
+	case OP_CREATE:
+	case OP_MKDIR:
+	case OP_REMOVE:
+	case OP_REPLACE:
+		return -EROFS;
+	}
+	return -EROFS;
+}
+
+int policy_check(struct place place, enum policy_op op)
+{
+	switch (place_access(place)) {
+	case ACCESS_RW:
+		return 0;
+	case ACCESS_RO:
+		return check_read_only(op);
+	case ACCESS_NONE:
+		return op == OP_STAT ? 0 : -EACCES;
+	}
+	return -EACCES;
+}
+
+/* A missing rw path, and each directory above it, may be made by mkdir. */
+static bool may_be_made(struct place child)
+{
+	return child.on_tree && child.node->leads_to_rw;
+}
+
+static int check_new_name(struct place parent, struct place child,
+			  enum policy_op op)
+{
+	int r;
+
+	if (op == OP_MKDIR && may_be_made(child))
+		return 0;
+	r = policy_check(parent, op);
+	return r < 0 ? r : policy_check(child, op);
+}
+
+static int check_old_name(struct place parent, struct place child,
+			  enum policy_op op)
+{
+	int r = policy_check(parent, op);
+
+	if (r < 0)
+		return r;
+	if (!child.on_tree)
+		return 0;
+	return child.node->guard_only ? -EROFS : -EBUSY;
+}
+
+int policy_check_name(struct place parent, struct place child,
+		      enum policy_op op)
+{
+	switch (op) {
+	case OP_CREATE:
+	case OP_MKDIR:
+		return check_new_name(parent, child, op);
+	case OP_REMOVE:
+	case OP_REPLACE:
+		return check_old_name(parent, child, op);
+	case OP_STAT:
+	case OP_READ:
+	case OP_LIST:
+	case OP_WRITE:
+	case OP_SETATTR:
+	case OP_SETXATTR:
+	case OP_LINK_SOURCE:
+		return policy_check(child, op);
+	}
+	return -EACCES;
+}
+
+int policy_check_move(struct place from, struct place to, bool is_directory)
+{
+	if (!is_directory)
+		return 0;
+	return place_equal(from, to) && !from.on_tree ? 0 : -EXDEV;
+}
