@@ -1,16 +1,19 @@
 /*
- * The sub-commands of mountctl, one row each in main.c. Help and arity come
- * from the row.
+ * The sub-commands of mountctl, one row each in main.c. Help comes from the
+ * row; a command reads its arguments with options.h.
  */
 #ifndef WORKTREEFS_COMMAND_H
 #define WORKTREEFS_COMMAND_H
 
+#include <stdbool.h>
+
 /* Exit statuses that people script against. */
 enum exit_status {
+	STATUS_HELP = -1, /* --help was given: main.c prints the row's help */
 	STATUS_OK = 0,
 	STATUS_FAILURE = 1,
 	STATUS_USAGE = 2,
-	STATUS_UNSAVED = 3,   /* teardown: there is work that would be lost */
+	STATUS_UNSAVED = 3, /* teardown: there is work that would be lost */
 	STATUS_RUN_FAILED = 125, /* run: mountctl's own failure */
 	STATUS_NOT_EXECUTABLE = 126,
 	STATUS_NOT_FOUND = 127,
@@ -20,6 +23,8 @@ struct command {
 	const char *name;
 	const char *synopsis; /* what follows the name on its usage line */
 	const char *summary;  /* one line for the list of commands */
+	const char *options;  /* help on its own options, whole lines */
+	bool takes_rules;     /* the help on RULES belongs to it (plan.h) */
 	/* argv[0] is the command's name. Returns the exit status. */
 	int (*run)(int argc, char **argv);
 };

@@ -1,0 +1,193 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/lib/cleanup.h"
+#include "mountctl/command.h"
+#include "mountctl/output.h"
+#include "mountctl/plan.h"
+
+static const struct command commands[] = {
+	{
+		.name = "run",
+		.synopsis = "[-n SESSION | RULES] [OPTIONS] [--] COMMAND...",
+		.summary = "run a command behind the guard",
+		.options =
+			"  --native auto|none|PATH\n"
+			"      what the real directory serves instead of the "
+			"view (default: auto,\n"
+			"      the worktree); repeatable\n"
+			"  --die-with-parent\n"
+			"      end the command when mountctl's parent ends\n"
+			"  --fallback none\n"
+			"      run the command unguarded if no guard can be set "
+			"up\n"
+			"  --tier-file FILE\n"
+			"      write the tier that was reached to FILE\n",
+		.takes_rules = true,
+		.run = cmd_run,
+	},
+	{
+		.name = "mount",
+		.synopsis = "[-n SESSION] [RULES] [--at DIR] [-o FUSEOPTS] "
+			    "[-f] [--json]",
+		.summary = "mount a session's view and print where to work",
+		.options = "  --at DIR\n"
+			   "      mount there instead of in the runtime "
+			   "directory; an empty directory\n"
+			   "      outside the repository, made if its parent "
+			   "is there\n"
+			   "  -o FUSEOPTS\n"
+			   "      options for the mount, as mount.fuse3(8) "
+			   "takes them\n"
+			   "  -f, --foreground\n"
+			   "      stay until the session ends; an interrupt "
+			   "ends it\n"
+			   "  --json\n"
+			   "      print the session instead of the directory\n",
+		.takes_rules = true,
+		.run = cmd_mount,
+	},
+	{
+		.name = "unmount",
+		.synopsis = "SESSION|DIR [--lazy] [--timeout SECONDS]",
+		.summary = "end a session",
+		.options = "  --lazy\n"
+			   "      don't wait: take the view away from those "
+			   "who use it\n"
+			   "  --timeout SECONDS\n"
+			   "      how long to wait for them (default: 5)\n",
+		.run = cmd_unmount,
+	},
+	{
+		.name = "list",
+		.synopsis = "[--json]",
+		.summary = "list sessions, and what keeps them alive",
+		.options = "  --json\n"
+			   "      print JSON\n",
+		.run = cmd_list,
+	},
+	{
+		.name = "status",
+		.synopsis = "[SESSION] [--json | --yaml]",
+		.summary = "show a session's rules, tier and counters",
+		.options =
+			"  SESSION\n"
+			"      default: the one session of the worktree that "
+			"it is asked in\n"
+			"  --json\n"
+			"      print JSON\n"
+			"  --yaml\n"
+			"      print the block 'sandbox:' of a summary "
+			"record\n",
+		.run = cmd_status,
+	},
+};
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(commands[i].name, name) == 0)
+			return &commands[i];
+	return NULL;
+}
+
+static int print_commands(void)
+{
+	printf("usage: mountctl COMMAND [ARGUMENTS]\n\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].summary);
+	printf("  %-10s %s\n", "help", "show this, or the help of a command");
+	printf("\n'mountctl COMMAND --help' tells more; 'mountctl --version' "
+	       "the version.\n");
+	return STATUS_OK;
+}
+
+static int print_help(const struct command *command)
+{
+	printf("usage: mountctl %s %s\n\n%s\n\n%s", command->name,
+	       command->synopsis, command->summary, command->options);
+	if (command->takes_rules)
+		printf("\nRULES\n%s", plan_help);
+	return STATUS_OK;
+}
+
+static int unknown_command(const char *name)
+{
+	return usage_error("unknown command '%s'; 'mountctl help' lists them",
+			   name);
+}
+
+static int help(int argc, char **argv)
+{
+	const struct command *command;
+
+	if (argc < 2)
+		return print_commands();
+	command = find_command(argv[1]);
+	return command ? print_help(command) : unknown_command(argv[1]);
+}
+
+static int run(int argc, char **argv)
+{
+	const struct command *command;
+	int status;
+
+	if (argc < 1)
+		return usage_error("a command is missing; 'mountctl help' "
+				   "lists them");
+	if (strcmp(argv[0], "help") == 0 || strcmp(argv[0], "--help") == 0 ||
+	    strcmp(argv[0], "-h") == 0)
+		return help(argc, argv);
+	if (strcmp(argv[0], "--version") == 0) {
+		printf("mountctl %s\n", WORKTREEFS_VERSION);
+		return STATUS_OK;
+	}
+	if (argv[0][0] == '-')
+		return usage_error("unknown option '%s'; see 'mountctl help'",
+				   argv[0]);
+	command = find_command(argv[0]);
+	if (!command)
+		return unknown_command(argv[0]);
+	status = command->run(argc, argv);
+	return status == STATUS_HELP ? print_help(command) : status;
+}
+
+/*
+ * Takes the numbers 0 to 2, where they are free, so that no file that we open
+ * becomes somebody's stdin or stderr. A command that is run finds them as free
+ * as we did.
+ */
+static int reserve_stdio(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			return -errno;
+	} while (fd <= STDERR_FILENO);
+	close(fd);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	int status, r;
+
+	setlocale(LC_CTYPE, "");
+	r = reserve_stdio();
+	if (r < 0)
+		return fail(r, "cannot open '/dev/null'");
+	status = run(argc - 1, argv + 1);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		r = -errno;
+		if (status == STATUS_OK)
+			return fail(r, "cannot write to stdout");
+	}
+	return status;
+}
