@@ -17,8 +17,13 @@ struct plan_options {
 	char *worktree;
 	char *worktrees_dir;
 	char *root;
-	struct strings rw, ro, none; /* as given, relative ones to the root */
-	struct strings shared;
+	/*
+	 * As given; relative ones are relative to --root, without it to M.
+	 * Standing rules in G's config are always relative to M, where there
+	 * is one.
+	 */
+	struct strings rw, ro, none;
+	struct strings shared; /* beside those of G's config */
 	enum hardlinks hardlinks;
 	bool hardlinks_given;
 	enum symlinks symlinks;
@@ -31,6 +36,9 @@ struct plan_options {
 
 void plan_options_init(struct plan_options *options);
 void plan_options_release(struct plan_options *options);
+
+/* Help on RULES: whole lines, an option each. */
+extern const char plan_help[];
 
 /*
  * The rows of getopt_long(3) that stand for RULES and -n, for a command's own
@@ -54,21 +62,24 @@ enum {
 	PLAN_OPT_NATIVE,
 	PLAN_OPT_END, /* commands number their own from here */
 };
-#define PLAN_LONG_OPTIONS                                                  \
-	{ "main", required_argument, NULL, PLAN_OPT_MAIN },                \
-	{ "worktree", required_argument, NULL, PLAN_OPT_WORKTREE },        \
-	{ "worktrees-dir", required_argument, NULL, PLAN_OPT_WORKTREES_DIR }, \
-	{ "root", required_argument, NULL, PLAN_OPT_ROOT },                \
-	{ "rw", required_argument, NULL, PLAN_OPT_RW },                    \
-	{ "ro", required_argument, NULL, PLAN_OPT_RO },                    \
-	{ "none", required_argument, NULL, PLAN_OPT_NONE },                \
-	{ "shared", required_argument, NULL, PLAN_OPT_SHARED },            \
-	{ "git-guard", required_argument, NULL, PLAN_OPT_GIT_GUARD },      \
-	{ "git-config", required_argument, NULL, PLAN_OPT_GIT_CONFIG },    \
-	{ "hardlinks", required_argument, NULL, PLAN_OPT_HARDLINKS },      \
-	{ "symlinks", required_argument, NULL, PLAN_OPT_SYMLINKS },        \
-	{ "native", required_argument, NULL, PLAN_OPT_NATIVE },            \
-	{ "name", required_argument, NULL, 'n' }
+#define PLAN_LONG_OPTIONS                                                     \
+	{"main", required_argument, NULL, PLAN_OPT_MAIN},                     \
+		{"worktree", required_argument, NULL, PLAN_OPT_WORKTREE},     \
+		{"worktrees-dir", required_argument, NULL,                    \
+		 PLAN_OPT_WORKTREES_DIR},                                     \
+		{"root", required_argument, NULL, PLAN_OPT_ROOT},             \
+		{"rw", required_argument, NULL, PLAN_OPT_RW},                 \
+		{"ro", required_argument, NULL, PLAN_OPT_RO},                 \
+		{"none", required_argument, NULL, PLAN_OPT_NONE},             \
+		{"shared", required_argument, NULL, PLAN_OPT_SHARED},         \
+		{"git-guard", required_argument, NULL, PLAN_OPT_GIT_GUARD},   \
+		{"git-config", required_argument, NULL, PLAN_OPT_GIT_CONFIG}, \
+		{"hardlinks", required_argument, NULL, PLAN_OPT_HARDLINKS},   \
+		{"symlinks", required_argument, NULL, PLAN_OPT_SYMLINKS},     \
+		{"native", required_argument, NULL, PLAN_OPT_NATIVE},         \
+	{                                                                     \
+		"name", required_argument, NULL, 'n'                          \
+	}
 
 /* 0; -EINVAL with a message for a bad argument; -ENOENT if not one of ours. */
 int plan_option(struct plan_options *options, int option, const char *argument,
@@ -78,7 +89,12 @@ int plan_option(struct plan_options *options, int option, const char *argument,
  * Plans the session: discovers the repository from the options or the working
  * directory, gathers all rules with origin and reason, decides the views (each
  * top-most tree with a restricting rule that needs a verdict of ours), the
- * native trees (tier enforced only) and the session's name.
+ * native trees (tier enforced only) and the session's name; see layout.h.
+ *
+ * A rule that is given through a symlink applies to the real place, which is
+ * looked up now; what doesn't exist yet stays as it is spelled. An rw rule
+ * that a symlink leads to from a place that the session can change is refused:
+ * the session before it could have put the link there.
  *
  * spec->views[i].mountpoint is the root itself for TIER_ENFORCED; for
  * TIER_VIEW it is NULL: the command fills it in.
