@@ -36,11 +36,10 @@ int server_start(const struct session_spec *spec, int dir_fd, int lock_fd,
  * Has it serve: the mounted descriptors of /dev/fuse, one a view, or NULL: it
  * mounts at the spec's mount points itself. Returns when every view is served.
  */
-int server_serve(int sock, const int *fuse_fds, size_t n,
-		 char **ret_message);
+int server_serve(int sock, const int *fuse_fds, size_t n, char **ret_message);
 
 /* Ends the set-up: from here on it lives on its own. command may be NULL. */
-int server_commit(int sock, const struct strings *devices,
-		  const char *command, char **ret_message);
+int server_commit(int sock, const struct strings *devices, const char *command,
+		  char **ret_message);
 
 #endif
