@@ -237,6 +237,19 @@ int fd_real_path(int fd, char **ret_path)
 	return 0;
 }
 
+int dir_real_path(const char *path, char **ret_real)
+{
+	autofree char *real = realpath(path, NULL);
+	struct stat st;
+
+	if (!real || stat(real, &st) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	*ret_real = steal_pointer(&real);
+	return 0;
+}
+
 /* Opens one directory in dirfd; O_PATH. */
 static int open_dir_here(int dirfd, const char *name)
 {

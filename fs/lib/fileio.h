@@ -11,8 +11,9 @@
 /*
  * Reads a whole regular file of at most max bytes, without waiting for a FIFO.
  * The result is allocated, NUL-terminated, and its length (without the NUL)
- * goes to ret_size, which may be NULL. -EFBIG if the file is longer, -EINVAL if it isn't regular,
- * -ELOOP if the last component is a symlink, otherwise -errno.
+ * goes to ret_size, which may be NULL. -EFBIG if the file is longer, -EINVAL if
+ * it isn't regular, -ELOOP if the last component is a symlink, otherwise
+ * -errno.
  */
 int read_file_at(int dirfd, const char *path, size_t max, char **ret_data,
 		 size_t *ret_size);
@@ -51,6 +52,12 @@ struct fd_path fd_path(int fd);
  * allocated. -ENOENT if it is deleted or has no path. 0 or -errno.
  */
 int fd_real_path(int fd, char **ret_path);
+
+/*
+ * realpath(3) of a directory, allocated. -ENOTDIR if it is something else.
+ * 0 or -errno.
+ */
+int dir_real_path(const char *path, char **ret_real);
 
 /*
  * Opens a directory component by component without following a symlink

@@ -19,23 +19,25 @@
 #include "fs/lib/spec.h"
 
 struct worktree {
-	char *path;   /* real and absolute; as in A/gitdir where it is missing */
-	char *id;     /* name of its directory in G/worktrees */
-	char *branch; /* "refs/heads/B", NULL where HEAD is detached */
-	bool exists;  /* path is there and points back to its admin directory */
+	char *path; /* real and absolute; as in A/gitdir where it is missing */
+	char *id;   /* name of its directory in G/worktrees */
+	/* "refs/heads/B", symbolic refs resolved; NULL if HEAD is detached */
+	char *branch;
+	bool exists; /* path is there and points back to its admin directory */
 	bool locked;
 };
 
 struct gitrepo {
-	char *main;	/* M: top of the main checkout; NULL if bare */
-	char *git_dir;	/* G: the common git directory, real and absolute */
+	char *main;	  /* M: top of the main checkout; NULL if bare */
+	char *git_dir;	  /* G: the common git directory, real and absolute */
 	char *ref_format; /* "files" or "reftable" */
-	char *object_format; /* "sha1" or "sha256" */
+	char *object_format;	    /* "sha1" or "sha256" */
 	struct worktree *worktrees; /* linked ones, owned; sorted by path */
 	size_t n_worktrees;
 };
 
 void gitrepo_release(struct gitrepo *repo);
+#define autogitrepo __attribute__((cleanup(gitrepo_release)))
 
 /*
  * Finds the repository that the directory at path lies in, from anywhere in M,
@@ -50,6 +52,15 @@ void gitrepo_release(struct gitrepo *repo);
  * Right for: nested and sibling worktrees, --separate-git-dir, a submodule as
  * M (G is then .../modules/NAME and M found by core.worktree), relative and
  * absolute pointers, W/.git being a symlink to A, bare repositories.
+ *
+ * G says where M is: by being M/.git itself, or by core.worktree, which M/.git
+ * must confirm. A .git elsewhere that leads to such a G is refused. Only
+ * --separate-git-dir writes nothing into G: M is then found from inside M, and
+ * from a worktree, or from G, it is -EINVAL, and M has to be given.
+ *
+ * What differs from git: the walk upwards knows neither file system boundaries
+ * nor GIT_CEILING_DIRECTORIES, because a guard had better find too much; and a
+ * .git that is a dangling symlink is an error, not passed over.
  */
 int gitrepo_discover(const char *path, struct gitrepo *ret_repo,
 		     ssize_t *ret_index, char **ret_message);
@@ -73,7 +84,9 @@ int gitrepo_config(const struct gitrepo *repo, const char *key,
 /*
  * Branches that the user's side stands on: those that M or a worktree other
  * than own (index, or -1) has checked out, is rebasing or is bisecting, as
- * full ref names.
+ * full ref names. Read anew at each call, so that worktrees made since repo was
+ * found count, and so do those whose directory is missing. HEAD of a bare
+ * repository is no checkout. Fails rather than leaving one out.
  */
 int gitrepo_protected_branches(const struct gitrepo *repo, ssize_t own,
 			       struct strings *ret_branches);
@@ -81,7 +94,9 @@ int gitrepo_protected_branches(const struct gitrepo *repo, ssize_t own,
 /*
  * Who owns the repository? git refuses a directory of another user's
  * (safe.directory); mountctl checks the same before a namespace hides it.
- * 0, or -EPERM with a message that says how to allow it.
+ * The caller's effective uid counts and, for root, SUDO_UID; otherwise
+ * safe.directory in the user's or the system's configuration.
+ * 0, or -EPERM with a message that says how to allow it, or -errno.
  */
 int gitrepo_check_owner(const struct gitrepo *repo, char **ret_message);
 

@@ -1,0 +1,190 @@
+#include "fs/lib/gitrun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/fileio.h"
+
+#define MAX_OUTPUT (16u << 20)
+/* What is worth repeating of what git complains about. */
+#define MAX_ERRORS (64u << 10)
+
+void git_output_release(struct git_output *output)
+{
+	free(output->out);
+	free(output->err);
+	memset(output, 0, sizeof(*output));
+}
+
+/* "git" and args. The array is allocated, the strings are the caller's. */
+static char **make_argv(const char *const *args)
+{
+	static char name[] = "git";
+	size_t n = 0;
+	char **argv;
+
+	while (args[n])
+		n++;
+	argv = calloc(n + 2, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	argv[0] = name;
+	/* posix_spawn(3) takes char *const *, and changes nothing. */
+	memcpy(argv + 1, args, n * sizeof(*argv));
+	return argv;
+}
+
+/* environ without GIT_*. The array is allocated, the strings are its own. */
+static char **make_environment(void)
+{
+	size_t n = 0, kept = 0;
+	char **environment;
+
+	while (environ && environ[n])
+		n++;
+	environment = calloc(n + 1, sizeof(*environment));
+	if (!environment)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		if (strncmp(environ[i], "GIT_", 4) != 0)
+			environment[kept++] = environ[i];
+	}
+	return environment;
+}
+
+/* What the child does before it is git. The first errno of them, or 0. */
+static int add_actions(posix_spawn_file_actions_t *actions,
+		       posix_spawnattr_t *attributes, int out, int err)
+{
+	sigset_t none, pipe;
+	int e;
+
+	/* The caller may block signals, or ignore SIGPIPE. */
+	sigemptyset(&none);
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	e = posix_spawnattr_setsigmask(attributes, &none);
+	if (!e)
+		e = posix_spawnattr_setsigdefault(attributes, &pipe);
+	if (!e)
+		e = posix_spawnattr_setflags(attributes,
+					     POSIX_SPAWN_SETSIGMASK |
+						     POSIX_SPAWN_SETSIGDEF);
+	if (!e)
+		e = posix_spawn_file_actions_adddup2(actions, out, 1);
+	if (!e)
+		e = posix_spawn_file_actions_adddup2(actions, err, 2);
+	if (!e)
+		e = posix_spawn_file_actions_addopen(actions, 0, "/dev/null",
+						     O_RDONLY, 0);
+	if (!e)
+		e = posix_spawn_file_actions_addchdir_np(actions, "/");
+	return e;
+}
+
+/* Starts git with out and err as its standard output and error. */
+static int start(const char *const *args, int out, int err, pid_t *ret_pid)
+{
+	autofree char **argv = make_argv(args);
+	autofree char **environment = make_environment();
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attributes;
+	int e;
+
+	if (!argv || !environment)
+		return -ENOMEM;
+	e = posix_spawn_file_actions_init(&actions);
+	if (e)
+		return -e;
+	e = posix_spawnattr_init(&attributes);
+	if (e) {
+		posix_spawn_file_actions_destroy(&actions);
+		return -e;
+	}
+
+	e = add_actions(&actions, &attributes, out, err);
+	if (!e)
+		e = posix_spawnp(ret_pid, "git", &actions, &attributes, argv,
+				 environment);
+	posix_spawnattr_destroy(&attributes);
+	posix_spawn_file_actions_destroy(&actions);
+	return -e;
+}
+
+/* Waits for the child's end. Its exit status, 128+N for a signal, or -errno. */
+static int reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	if (WIFSIGNALED(status))
+		return 128 + WTERMSIG(status);
+	return WEXITSTATUS(status);
+}
+
+/* What git complained about: the beginning, without the last line's end. */
+static int read_errors(int fd, char **ret_err)
+{
+	autofree char *err = NULL;
+	size_t size;
+	off_t end;
+	int r;
+
+	end = lseek(fd, 0, SEEK_END);
+	if (end < 0 || (end > MAX_ERRORS && ftruncate(fd, MAX_ERRORS) < 0) ||
+	    lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
+	r = read_fd(fd, MAX_ERRORS, &err, &size);
+	if (r < 0)
+		return r;
+	while (size && strchr(" \t\r\n", err[size - 1]))
+		err[--size] = '\0';
+	*ret_err = steal_pointer(&err);
+	return 0;
+}
+
+int git_run(const char *const *args, struct git_output *ret_output)
+{
+	autogitoutput struct git_output output = {0};
+	/* A file and not a second pipe: git never waits for us to read it. */
+	autofd int err = memfd_create("git-stderr", MFD_CLOEXEC);
+	autofd int in = -1, out = -1;
+	int ends[2], r, status;
+	pid_t pid;
+
+	if (err < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	in = ends[0];
+	out = ends[1];
+
+	r = start(args, out, err, &pid);
+	if (r < 0)
+		return r;
+	close(take_fd(&out));
+	r = read_fd(in, MAX_OUTPUT, &output.out, &output.size);
+	/* Where we stopped before its end, SIGPIPE ends it. */
+	close(take_fd(&in));
+	status = reap(pid);
+	if (r == 0 && status < 0)
+		r = status;
+	if (r == 0)
+		r = read_errors(err, &output.err);
+	if (r < 0)
+		return r;
+
+	output.status = status;
+	*ret_output = output;
+	output = (struct git_output){0};
+	return 0;
+}
