@@ -37,32 +37,32 @@ struct word {
 };
 
 static const struct word access_words[] = {
-	{ ACCESS_NONE, "none" },
-	{ ACCESS_RO, "ro" },
-	{ ACCESS_RW, "rw" },
+	{ACCESS_NONE, "none"},
+	{ACCESS_RO, "ro"},
+	{ACCESS_RW, "rw"},
 };
 
 static const struct word origin_words[] = {
-	{ ORIGIN_DEFAULT, "default" },
-	{ ORIGIN_GIT_GUARD, "git guard" },
-	{ ORIGIN_GIT_CONFIG, "git config" },
-	{ ORIGIN_COMMAND_LINE, "command line" },
-	{ ORIGIN_LIVE, "live" },
+	{ORIGIN_DEFAULT, "default"},
+	{ORIGIN_GIT_GUARD, "git guard"},
+	{ORIGIN_GIT_CONFIG, "git config"},
+	{ORIGIN_COMMAND_LINE, "command line"},
+	{ORIGIN_LIVE, "live"},
 };
 
 static const struct word caching_words[] = {
-	{ CACHING_TREE, "tree" },
-	{ CACHING_NONE, "none" },
-	{ CACHING_OBJECTS, "objects" },
+	{CACHING_TREE, "tree"},
+	{CACHING_NONE, "none"},
+	{CACHING_OBJECTS, "objects"},
 };
 
 static const struct word op_words[] = {
-	{ OP_STAT, "stat" },	   { OP_READ, "read" },
-	{ OP_LIST, "list" },	   { OP_WRITE, "write" },
-	{ OP_SETATTR, "setattr" }, { OP_SETXATTR, "setxattr" },
-	{ OP_CREATE, "create" },   { OP_MKDIR, "mkdir" },
-	{ OP_REMOVE, "remove" },   { OP_REPLACE, "replace" },
-	{ OP_LINK_SOURCE, "link" },
+	{OP_STAT, "stat"},	  {OP_READ, "read"},
+	{OP_LIST, "list"},	  {OP_WRITE, "write"},
+	{OP_SETATTR, "setattr"},  {OP_SETXATTR, "setxattr"},
+	{OP_CREATE, "create"},	  {OP_MKDIR, "mkdir"},
+	{OP_REMOVE, "remove"},	  {OP_REPLACE, "replace"},
+	{OP_LINK_SOURCE, "link"},
 };
 
 static const char *word_of(const struct word *words, size_t n, int value)
@@ -157,7 +157,7 @@ int rules_add(struct rules *rules, const struct rule *rule)
 
 int rules_copy(const struct rules *from, struct rules *ret_rules)
 {
-	struct rules copy = { 0 };
+	struct rules copy = {0};
 
 	for (size_t i = 0; i < from->n; i++) {
 		if (rules_add(&copy, &from->rule[i]) < 0) {
@@ -176,7 +176,7 @@ void rules_release(struct rules *rules)
 		free(rules->rule[i].reason);
 	}
 	free(rules->rule);
-	*rules = (struct rules){ 0 };
+	*rules = (struct rules){0};
 }
 
 static void node_free(struct policy_node *node)
@@ -227,7 +227,8 @@ static int node_insert(struct policy_node *node, struct policy_node *child)
 	struct policy_node **grown;
 	size_t at = node->n_children;
 
-	grown = reallocarray(node->children, at + 1, sizeof(struct policy_node *));
+	grown = reallocarray(node->children, at + 1,
+			     sizeof(struct policy_node *));
 	if (!grown)
 		return -ENOMEM;
 	node->children = grown;
@@ -361,8 +362,8 @@ static void tree_finish(struct policy_node *node, struct policy_node *governor)
 {
 	node->governor = node->rule ? node : governor;
 	node->leads_to_rw = node->rule && node->rule->access == ACCESS_RW;
-	node->guard_only = !node->rule ||
-			   node->rule->origin == ORIGIN_GIT_GUARD;
+	node->guard_only =
+		!node->rule || node->rule->origin == ORIGIN_GIT_GUARD;
 	for (size_t i = 0; i < node->n_children; i++) {
 		struct policy_node *child = node->children[i];
 
@@ -392,8 +393,7 @@ static int find_root_rule(const char *root, const struct rules *rules,
 		const struct rule *rule = &rules->rule[i];
 		size_t length = strlen(rule->path);
 
-		if (rule->pattern ||
-		    !path_starts_with(root, rule->path, NULL))
+		if (rule->pattern || !path_starts_with(root, rule->path, NULL))
 			continue;
 		if (best && strlen(best->path) == length &&
 		    best->origin == rule->origin &&
@@ -484,7 +484,7 @@ void policy_free(struct policy *policy)
 
 struct place policy_root(const struct policy *policy)
 {
-	return (struct place){ .node = policy->root, .on_tree = true };
+	return (struct place){.node = policy->root, .on_tree = true};
 }
 
 static const struct policy_node *find_child(const struct policy_node *node,
@@ -516,8 +516,8 @@ struct place policy_step(struct place parent, const char *name)
 	if (parent.on_tree)
 		child = find_child(parent.node, name);
 	if (child)
-		return (struct place){ .node = child, .on_tree = true };
-	return (struct place){ .node = parent.node->governor };
+		return (struct place){.node = child, .on_tree = true};
+	return (struct place){.node = parent.node->governor};
 }
 
 struct place policy_walk(struct place from, const char *relative)
@@ -529,7 +529,7 @@ struct place policy_walk(struct place from, const char *relative)
 		char name[256];
 
 		if (length >= sizeof(name)) /* no such file can exist */
-			return (struct place){ .node = place.node->governor };
+			return (struct place){.node = place.node->governor};
 		memcpy(name, relative, length);
 		name[length] = '\0';
 		place = policy_step(place, name);

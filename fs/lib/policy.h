@@ -73,16 +73,16 @@ void rules_release(struct rules *rules);
  * the table in docs/policy.md says what each access answers.
  */
 enum policy_op {
-	OP_STAT,	/* lookup, stat, statfs, access for existence or X */
-	OP_READ,	/* open for reading, readlink, getxattr, access(R) */
-	OP_LIST,	/* opendir, readdir */
-	OP_WRITE,	/* open for writing, truncate, fallocate, access(W) */
-	OP_SETATTR,	/* chmod, chown, utimens */
-	OP_SETXATTR,	/* setxattr, removexattr, inode flags */
-	OP_CREATE,	/* create, mknod, symlink, a link's or rename's new name */
-	OP_MKDIR,	/* mkdir */
-	OP_REMOVE,	/* unlink, rmdir, a rename's old name */
-	OP_REPLACE,	/* a rename's new name where something has it already */
+	OP_STAT,     /* lookup, stat, statfs, access for existence or X */
+	OP_READ,     /* open for reading, readlink, getxattr, access(R) */
+	OP_LIST,     /* opendir, readdir */
+	OP_WRITE,    /* open for writing, truncate, fallocate, access(W) */
+	OP_SETATTR,  /* chmod, chown, utimens */
+	OP_SETXATTR, /* setxattr, removexattr, inode flags */
+	OP_CREATE,   /* create, mknod, symlink, a link's or rename's new name */
+	OP_MKDIR,    /* mkdir */
+	OP_REMOVE,   /* unlink, rmdir, a rename's old name */
+	OP_REPLACE,  /* a rename's new name where something has it already */
 	OP_LINK_SOURCE, /* the file that gets another name */
 };
 

@@ -41,20 +41,20 @@ static int find_word(const char *const *words, size_t n, const char *word)
 }
 
 /* The pair of functions between an enum and its words. */
-#define DEFINE_WORDS(type)                                                   \
-	const char *type##_name(enum type value)                             \
-	{                                                                    \
-		return type##_words[value];                                  \
-	}                                                                    \
-	int type##_parse(const char *word, enum type *ret_value)             \
-	{                                                                    \
-		int r = find_word(type##_words, ARRAY_SIZE(type##_words),    \
-				  word);                                     \
-                                                                             \
-		if (r < 0)                                                   \
-			return r;                                            \
-		*ret_value = (enum type)r;                                   \
-		return 0;                                                    \
+#define DEFINE_WORDS(type)                                                \
+	const char *type##_name(enum type value)                          \
+	{                                                                 \
+		return type##_words[value];                               \
+	}                                                                 \
+	int type##_parse(const char *word, enum type *ret_value)          \
+	{                                                                 \
+		int r = find_word(type##_words, ARRAY_SIZE(type##_words), \
+				  word);                                  \
+                                                                          \
+		if (r < 0)                                                \
+			return r;                                         \
+		*ret_value = (enum type)r;                                \
+		return 0;                                                 \
 	}
 
 DEFINE_WORDS(tier)
@@ -97,7 +97,7 @@ void strings_release(struct strings *strings)
 	for (size_t i = 0; i < strings->n; i++)
 		free(strings->s[i]);
 	free(strings->s);
-	*strings = (struct strings){ 0 };
+	*strings = (struct strings){0};
 }
 
 void session_spec_init(struct session_spec *spec)
@@ -347,8 +347,7 @@ static bool put_spec(cJSON *object, const struct session_spec *spec)
 	       put_text(object, "admin_dir", spec->admin_dir) &&
 	       put_text(object, "worktrees_dir", spec->worktrees_dir) &&
 	       put_text(object, "state_dir", spec->state_dir) &&
-	       put_text(object, "hardlinks",
-			hardlinks_name(spec->hardlinks)) &&
+	       put_text(object, "hardlinks", hardlinks_name(spec->hardlinks)) &&
 	       put_text(object, "symlinks", symlinks_name(spec->symlinks)) &&
 	       cJSON_AddBoolToObject(object, "git_guard", spec->git_guard) &&
 	       put_text(object, "git_config",
@@ -414,12 +413,18 @@ static int get_path(const cJSON *object, const char *key, char **ret_path)
 	return 0;
 }
 
-static const char *get_word(const cJSON *object, const char *key)
+static const char *get_word_or(const cJSON *object, const char *key,
+			       const char *missing)
 {
 	const char *word = cJSON_GetStringValue(
 		cJSON_GetObjectItemCaseSensitive(object, key));
 
-	return word ? word : "";
+	return word ? word : missing;
+}
+
+static const char *get_word(const cJSON *object, const char *key)
+{
+	return get_word_or(object, key, "");
 }
 
 static int get_strings(const cJSON *object, const char *key,
@@ -432,11 +437,12 @@ static int get_strings(const cJSON *object, const char *key,
 		return 0;
 	if (!cJSON_IsArray(array))
 		return -EINVAL;
-	cJSON_ArrayForEach (item, array) {
+	cJSON_ArrayForEach(item, array)
+	{
 		if (!cJSON_IsString(item))
 			return -EINVAL;
-		if (strings_take(strings,
-				 json_text_decode(item->valuestring)) < 0)
+		if (strings_take(strings, json_text_decode(item->valuestring)) <
+		    0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -445,20 +451,21 @@ static int get_strings(const cJSON *object, const char *key,
 static int get_rule(const cJSON *item, struct rules *rules)
 {
 	autofree char *path = NULL, *reason = NULL;
-	struct rule rule = { 0 };
+	struct rule rule = {0};
 	int r = get_path(item, "path", &path);
 
 	if (r == 0)
 		r = get_text(item, "reason", &reason);
 	if (r < 0)
 		return r;
-	if (!path ||
-	    access_parse(get_word(item, "access"), &rule.access) < 0 ||
-	    origin_parse(get_word(item, "origin"), &rule.origin) < 0 ||
-	    caching_parse(get_word(item, "caching"), &rule.caching) < 0)
+	if (!path || access_parse(get_word(item, "access"), &rule.access) < 0 ||
+	    origin_parse(get_word_or(item, "origin", "command line"),
+			 &rule.origin) < 0 ||
+	    caching_parse(get_word_or(item, "caching", "tree"), &rule.caching) <
+		    0)
 		return -EINVAL;
-	rule.pattern = cJSON_IsTrue(
-		cJSON_GetObjectItemCaseSensitive(item, "pattern"));
+	rule.pattern =
+		cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "pattern"));
 	rule.path = path;
 	rule.reason = reason;
 	return rules_add(rules, &rule);
@@ -471,7 +478,8 @@ static int get_rules(const cJSON *object, struct rules *rules)
 
 	if (!cJSON_IsArray(array))
 		return -EINVAL;
-	cJSON_ArrayForEach (item, array) {
+	cJSON_ArrayForEach(item, array)
+	{
 		int r = get_rule(item, rules);
 
 		if (r < 0)
@@ -504,7 +512,8 @@ static int get_views(const cJSON *object, struct session_spec *spec)
 
 	if (!cJSON_IsArray(array))
 		return -EINVAL;
-	cJSON_ArrayForEach (item, array) {
+	cJSON_ArrayForEach(item, array)
+	{
 		int r = get_view(item, spec);
 
 		if (r < 0)
@@ -559,12 +568,12 @@ static int get_paths(const cJSON *object, struct session_spec *spec)
 		const char *key;
 		char **path;
 	} paths[] = {
-		{ "main", &spec->main },
-		{ "git_dir", &spec->git_dir },
-		{ "worktree", &spec->worktree },
-		{ "admin_dir", &spec->admin_dir },
-		{ "worktrees_dir", &spec->worktrees_dir },
-		{ "state_dir", &spec->state_dir },
+		{"main", &spec->main},
+		{"git_dir", &spec->git_dir},
+		{"worktree", &spec->worktree},
+		{"admin_dir", &spec->admin_dir},
+		{"worktrees_dir", &spec->worktrees_dir},
+		{"state_dir", &spec->state_dir},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -626,5 +635,19 @@ int session_spec_from_json(const char *text, struct session_spec *ret_spec)
 	int r = object ? session_spec_from_cjson(object, ret_spec) : -EINVAL;
 
 	cJSON_Delete(object);
+	return r;
+}
+
+int rules_from_json(const char *text, struct rules *ret_rules)
+{
+	cJSON *object = cJSON_Parse(text);
+	struct rules rules = {0};
+	int r = object ? get_rules(object, &rules) : -EINVAL;
+
+	cJSON_Delete(object);
+	if (r < 0)
+		rules_release(&rules);
+	else
+		*ret_rules = rules;
 	return r;
 }

@@ -66,8 +66,9 @@ struct strings {
 	size_t n;
 };
 
-int strings_add(struct strings *strings, const char *s);	 /* copies */
-int strings_take(struct strings *strings, char *s /* owned */); /* frees on failure */
+int strings_add(struct strings *strings, const char *s); /* copies */
+int strings_take(struct strings *strings,
+		 char *s /* owned */); /* frees on failure */
 bool strings_contain(const struct strings *strings, const char *s);
 void strings_release(struct strings *strings);
 
@@ -104,7 +105,7 @@ struct session_spec {
 	gid_t report_gid;
 	struct view_spec *views; /* owned */
 	size_t n_views;
-	struct strings native; /* trees served by the real directory */
+	struct strings native;	     /* trees served by the real directory */
 	struct strings fuse_options; /* of mount -o, as given */
 	struct rules rules;
 };
@@ -122,6 +123,9 @@ char *session_spec_to_json(const struct session_spec *spec);
  * this schema version, -ENOMEM.
  */
 int session_spec_from_json(const char *text, struct session_spec *ret_spec);
+
+/* The "rules" of such a text alone; the rest may be missing. */
+int rules_from_json(const char *text, struct rules *ret_rules);
 
 /* The same as a cJSON object, for those who put it into a larger one. */
 struct cJSON;

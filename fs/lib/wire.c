@@ -39,9 +39,9 @@ static int send_all(int sock, const char *data, size_t size)
 /* The header is short enough to go whole or not at all. */
 static int send_header(int sock, struct header header, const int *fds)
 {
-	union control control = { 0 };
-	struct iovec iov = { .iov_base = &header, .iov_len = sizeof(header) };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union control control = {0};
+	struct iovec iov = {.iov_base = &header, .iov_len = sizeof(header)};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
 	size_t size = header.n_fds * sizeof(int);
 	ssize_t n;
 
@@ -72,7 +72,7 @@ int wire_send(int sock, const char *text, const int *fds, size_t n_fds)
 
 	if (length > WIRE_MAX_TEXT || n_fds > WIRE_MAX_FDS)
 		return -EMSGSIZE;
-	header = (struct header){ (uint32_t)length, (uint32_t)n_fds };
+	header = (struct header){(uint32_t)length, (uint32_t)n_fds};
 	r = send_header(sock, header, fds);
 	return r < 0 ? r : send_all(sock, text, length);
 }
@@ -134,7 +134,7 @@ static int receive_header(int sock, struct header *ret_header, int *fds,
 {
 	union control control;
 	struct header header;
-	struct iovec iov = { .iov_base = &header, .iov_len = sizeof(header) };
+	struct iovec iov = {.iov_base = &header, .iov_len = sizeof(header)};
 	struct msghdr message = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,

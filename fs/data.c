@@ -1,0 +1,355 @@
+/*
+ * Open files and their data.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "fs/caller.h"
+#include "fs/notify.h"
+#include "fs/ops.h"
+
+static struct file *file_of(const struct fuse_file_info *fi)
+{
+	return (struct file *)(uintptr_t)fi->fh;
+}
+
+/*
+ * Makes the handle. A file that reads differently through the view is served
+ * from that text, unless it is opened for writing: then it is what it is.
+ */
+static int make_handle(struct view *view, struct inode *inode,
+		       const struct statx *stx, int flags, int *fd,
+		       struct fuse_file_info *fi)
+{
+	autocontent struct content *content = NULL;
+	struct file *file;
+
+	if (view->rewrites && (flags & O_ACCMODE) == O_RDONLY &&
+	    inode_has_pointer_name(inode))
+		content = read_pointer(view, *fd, stx);
+	file = file_new(inode, *fd, flags);
+	if (!file)
+		return -ENOMEM;
+	take_fd(fd);
+	file->content = steal_pointer(&content);
+	fi->fh = (uintptr_t)file;
+	fi->keep_cache = inode_data_is_known(inode, stx) && !file->content;
+	/*
+	 * The kernel keeps the locks of a view by itself, and writes have been
+	 * passed on when they return: nothing is left to do at close(2).
+	 */
+	fi->noflush = 1;
+	return 0;
+}
+
+static int do_open(struct view *view, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	autoinode struct inode *inode = NULL;
+	autofd int fd = -1;
+	struct statx stx;
+	int r = guard_open(view, ino, fi->flags, &inode, &stx, &fd);
+
+	if (r < 0)
+		return r;
+	return make_handle(view, inode, &stx, fi->flags, &fd, fi);
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_open);
+	int r;
+
+	if (!view)
+		return;
+	r = do_open(view, ino, fi);
+	if (r < 0)
+		fuse_reply_err(req, -r);
+	else if (fuse_reply_open(req, fi) < 0)
+		file_close(file_of(fi));
+}
+
+/* Opens what has the name already, as open(2) without O_CREAT would. */
+static int open_existing(struct view *view, fuse_ino_t parent, const char *name,
+			 struct fuse_entry_param *ret_e,
+			 struct fuse_file_info *fi)
+{
+	autoentry struct entry entry = ENTRY_NONE;
+	int r = guard_name(view, parent, name, OP_STAT, &entry);
+
+	if (r == 0)
+		r = entry_lookup(view, &entry, ret_e);
+	if (r < 0)
+		return r;
+	r = S_ISREG(ret_e->attr.st_mode) ? do_open(view, ret_e->ino, fi)
+					 : -ESTALE;
+	if (r < 0)
+		entry_forget(view, ret_e);
+	return r;
+}
+
+static int make_new(struct view *view, fuse_req_t req,
+		    const struct entry *entry, mode_t mode,
+		    struct fuse_entry_param *ret_e, struct fuse_file_info *fi)
+{
+	int flags = (fi->flags & (O_ACCMODE | O_SYNC | O_DSYNC)) | O_CREAT |
+		    O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	autoinode struct inode *inode = NULL;
+	autofd int fd = -1;
+	struct statx stx;
+	int r = caller_umask(req);
+
+	if (r < 0)
+		return r;
+	fd = openat(entry->dir.fd, entry->name, flags, mode);
+	if (fd < 0 && errno == EMFILE && inode_table_shrink(&view->table))
+		fd = openat(entry->dir.fd, entry->name, flags, mode);
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
+		return -errno;
+	r = entry_of_file(view, entry, &stx, ret_e, &inode);
+	if (r < 0)
+		return r;
+	r = make_handle(view, inode, &stx, fi->flags, &fd, fi);
+	if (r < 0)
+		entry_forget(view, ret_e);
+	return r;
+}
+
+/* A name that exists needs no right to make one, unless O_EXCL is given. */
+static int do_create(struct view *view, fuse_req_t req, fuse_ino_t parent,
+		     const char *name, mode_t mode,
+		     struct fuse_entry_param *ret_e, struct fuse_file_info *fi)
+{
+	autoentry struct entry entry = ENTRY_NONE;
+	int r;
+
+	if (!(fi->flags & O_EXCL)) {
+		r = open_existing(view, parent, name, ret_e, fi);
+		if (r != -ENOENT)
+			return r;
+	}
+	r = guard_name(view, parent, name, OP_CREATE, &entry);
+	if (r == 0)
+		r = make_new(view, req, &entry, mode, ret_e, fi);
+	if (r == -EEXIST && !(fi->flags & O_EXCL))
+		r = open_existing(view, parent, name, ret_e, fi);
+	return r;
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_create);
+	struct fuse_entry_param e;
+	int r;
+
+	if (!view)
+		return;
+	r = do_create(view, req, parent, name, mode, &e, fi);
+	if (r < 0) {
+		fuse_reply_err(req, -r);
+	} else if (fuse_reply_create(req, &e, fi) < 0) {
+		file_close(file_of(fi));
+		entry_forget(view, &e);
+	}
+}
+
+static void reply_content(fuse_req_t req, const struct content *content,
+			  size_t size, off_t offset)
+{
+	size_t left = 0;
+
+	if (offset >= 0 && (size_t)offset < content->size)
+		left = content->size - (size_t)offset;
+	fuse_reply_buf(req, content->text + (left ? offset : 0),
+		       size < left ? size : left);
+}
+
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+	     struct fuse_file_info *fi)
+{
+	struct file *file = file_of(fi);
+	struct fuse_bufvec data = FUSE_BUFVEC_INIT(size);
+
+	if (!op_begin(req, REQUEST_read))
+		return;
+	if (file->content) {
+		reply_content(req, file->content, size, offset);
+		return;
+	}
+	data.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
+	data.buf[0].fd = file->fd;
+	data.buf[0].pos = offset;
+	fuse_reply_data(req, &data, FUSE_BUF_SPLICE_MOVE);
+}
+
+/*
+ * Appends where the file ends now, which others may have moved. If that isn't
+ * where the kernel thinks, its pages are wrong.
+ */
+static ssize_t append_data(struct view *view, struct file *file,
+			   struct fuse_bufvec *in, off_t offset)
+{
+	size_t size = fuse_buf_size(in);
+	struct fuse_bufvec copy = FUSE_BUFVEC_INIT(size);
+	autofree char *buffer = malloc(size);
+	struct iovec iov = {.iov_base = buffer};
+	struct stat st;
+	ssize_t n;
+
+	if (!buffer)
+		return -ENOMEM;
+	copy.buf[0].mem = buffer;
+	n = fuse_buf_copy(&copy, in, 0);
+	if (n < 0)
+		return n;
+	iov.iov_len = (size_t)n;
+	n = pwritev2(file->fd, &iov, 1, offset, RWF_APPEND);
+	if (n < 0)
+		return -errno;
+	if (fstat(file->fd, &st) < 0 || st.st_size != offset + n)
+		notify_inode(view, file->inode->nodeid, 0);
+	return n;
+}
+
+static ssize_t write_data(struct file *file, struct fuse_bufvec *in,
+			  off_t offset)
+{
+	struct fuse_bufvec out = FUSE_BUFVEC_INIT(fuse_buf_size(in));
+
+	out.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
+	out.buf[0].fd = file->fd;
+	out.buf[0].pos = offset;
+	return fuse_buf_copy(&out, in, 0);
+}
+
+static ssize_t do_write(struct view *view, struct fuse_bufvec *in, off_t offset,
+			const struct fuse_file_info *fi)
+{
+	struct file *file = file_of(fi);
+	int r = guard_write(view, file);
+
+	if (r < 0)
+		return r;
+	if (fi->writepage)
+		file->mapped = true;
+	else if (fi->flags & O_APPEND)
+		return append_data(view, file, in, offset);
+	return write_data(file, in, offset);
+}
+
+void op_write_buf(fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *data,
+		  off_t offset, struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_write);
+	ssize_t n;
+
+	if (!view)
+		return;
+	n = do_write(view, data, offset, fi);
+	if (n < 0)
+		fuse_reply_err(req, (int)-n);
+	else
+		fuse_reply_write(req, (size_t)n);
+}
+
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_release);
+	struct file *file = file_of(fi);
+
+	if (!view)
+		return;
+	/* Stores through a mapping changed times that the kernel hasn't seen.
+	 */
+	if (file->mapped)
+		notify_inode(view, ino, -1);
+	file_close(file);
+	fuse_reply_err(req, 0);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync,
+	      struct fuse_file_info *fi)
+{
+	struct file *file = file_of(fi);
+	int r = 0;
+
+	if (!op_begin(req, REQUEST_fsync))
+		return;
+	if ((datasync ? fdatasync(file->fd) : fsync(file->fd)) < 0)
+		r = errno;
+	fuse_reply_err(req, r);
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
+		  off_t length, struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_fallocate);
+	struct file *file = file_of(fi);
+	int r;
+
+	if (!view)
+		return;
+	r = guard_write(view, file);
+	if (r == 0 && fallocate(file->fd, mode, offset, length) < 0)
+		r = -errno;
+	/* ENOSYS would end it for the whole connection. */
+	fuse_reply_err(req, r == -ENOSYS ? EOPNOTSUPP : -r);
+}
+
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+			struct fuse_file_info *fi_in, fuse_ino_t ino_out,
+			off_t off_out, struct fuse_file_info *fi_out,
+			size_t length, int flags)
+{
+	struct view *view = op_begin(req, REQUEST_copy_file_range);
+	struct file *in = file_of(fi_in), *out = file_of(fi_out);
+	ssize_t n;
+
+	if (!view)
+		return;
+	n = guard_write(view, out);
+	if (n == 0 && in->content)
+		n = -EXDEV; /* the kernel then reads and writes */
+	if (n == 0) {
+		n = copy_file_range(in->fd, &off_in, out->fd, &off_out, length,
+				    0);
+		if (n < 0)
+			n = errno == ENOSYS ? -EXDEV : -errno;
+	}
+	if (n < 0)
+		fuse_reply_err(req, (int)-n);
+	else
+		fuse_reply_write(req, (size_t)n);
+}
+
+static off_t seek(const struct file *file, off_t offset, int whence)
+{
+	off_t size, at;
+
+	if (!file->content) {
+		at = lseek(file->fd, offset, whence);
+		return at < 0 ? -errno : at;
+	}
+	size = (off_t)file->content->size;
+	if (offset < 0 || offset >= size)
+		return -ENXIO;
+	return whence == SEEK_HOLE ? size : offset;
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
+	      struct fuse_file_info *fi)
+{
+	off_t at;
+
+	if (!op_begin(req, REQUEST_lseek))
+		return;
+	at = seek(file_of(fi), offset, whence);
+	if (at < 0)
+		fuse_reply_err(req, (int)-at);
+	else
+		fuse_reply_lseek(req, at);
+}

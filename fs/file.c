@@ -1,0 +1,72 @@
+#include "fs/file.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "fs/content.h"
+#include "fs/inode.h"
+
+struct file *file_new(struct inode *inode, int fd, int flags)
+{
+	struct file *file = calloc(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	file->inode = inode;
+	file->fd = fd;
+	file->flags = flags;
+	file->refs = 1;
+	pthread_mutex_lock(&inode->table->lock);
+	inode->refs++;
+	file->next = inode->files;
+	inode->files = file;
+	pthread_mutex_unlock(&inode->table->lock);
+	return file;
+}
+
+static void unlist(struct inode *inode, struct file *file)
+{
+	struct file **at = &inode->files;
+
+	while (*at && *at != file)
+		at = &(*at)->next;
+	if (*at)
+		*at = file->next;
+}
+
+static void file_free(struct file *file)
+{
+	struct inode *inode = file->inode;
+
+	if (file->fd >= 0)
+		close(file->fd);
+	if (file->content)
+		content_unref(file->content);
+	free(file);
+	inode_unref(inode);
+}
+
+void file_close(struct file *file)
+{
+	struct inode *inode = file->inode;
+	bool last;
+
+	pthread_mutex_lock(&inode->table->lock);
+	unlist(inode, file);
+	last = --file->refs == 0;
+	pthread_mutex_unlock(&inode->table->lock);
+	if (last)
+		file_free(file);
+}
+
+void file_unref(struct file *file)
+{
+	pthread_mutex_t *lock = &file->inode->table->lock;
+	bool last;
+
+	pthread_mutex_lock(lock);
+	last = --file->refs == 0;
+	pthread_mutex_unlock(lock);
+	if (last)
+		file_free(file);
+}

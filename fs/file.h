@@ -1,0 +1,34 @@
+/*
+ * Open files and directories: what a kernel's file handle stands for.
+ */
+#ifndef WORKTREEFS_FILE_H
+#define WORKTREEFS_FILE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct content;
+struct inode;
+
+struct file {
+	struct inode *inode;	 /* referenced */
+	int fd;			 /* owned */
+	int flags;		 /* of open(2) */
+	struct content *content; /* read instead of fd; owned reference */
+	bool mapped;		 /* written through a mapping */
+	unsigned int refs;	 /* protected by the table's lock */
+	struct file *next; /* of the inode; protected by the table's lock */
+};
+
+/*
+ * Takes fd over on success and lists the file at its inode, which is
+ * referenced. NULL when out of memory.
+ */
+struct file *file_new(struct inode *inode, int fd, int flags);
+/* Ends the kernel's use of it. */
+void file_close(struct file *file);
+void file_unref(struct file *file);
+
+#endif

@@ -1,0 +1,351 @@
+#include "fs/guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/lib/fileio.h"
+#include "fs/lib/path.h"
+
+/*
+ * Open for a while of what another process might replace by a pipe or a
+ * device: never wait for the other end, never become a terminal's owner.
+ */
+#define OPEN_SAFELY (O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)
+
+/* Counts a refusal and hands it on. The denial log will stand here. */
+static int denied(struct view *view, int r)
+{
+	if (r < 0)
+		__atomic_add_fetch(&view->denials, 1, __ATOMIC_RELAXED);
+	return r;
+}
+
+int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
+		 struct hold *ret_hold)
+{
+	autoinode struct inode *inode = inode_get(&view->table, nodeid);
+	int r;
+
+	if (!inode)
+		return -ESTALE;
+	r = policy_check(inode->place, op);
+	return r < 0 ? denied(view, r) : inode_hold(inode, ret_hold);
+}
+
+void entry_release(struct entry *entry)
+{
+	hold_release(&entry->dir);
+}
+
+/* The directory and the place of a name, without a verdict. */
+static int find_entry(struct view *view, uint64_t parent, const char *name,
+		      struct entry *ret_entry)
+{
+	autoinode struct inode *dir = inode_get(&view->table, parent);
+	struct entry entry = {.dir = HOLD_NONE, .name = name};
+	int r;
+
+	if (!dir)
+		return -ESTALE;
+	if (strlen(name) > NAME_MAX)
+		return -ENAMETOOLONG;
+	if (!name_is_valid(name))
+		return -EINVAL;
+	if (dir->type != S_IFDIR)
+		return -ENOTDIR;
+	entry.place = policy_step(dir->place, name);
+	r = inode_hold(dir, &entry.dir);
+	if (r < 0)
+		return r;
+	*ret_entry = entry;
+	return 0;
+}
+
+int guard_name(struct view *view, uint64_t parent, const char *name,
+	       enum policy_op op, struct entry *ret_entry)
+{
+	autoentry struct entry entry = ENTRY_NONE;
+	int r = find_entry(view, parent, name, &entry);
+
+	if (r < 0)
+		return r;
+	r = policy_check_name(entry.dir.inode->place, entry.place, op);
+	if (r < 0)
+		return denied(view, r);
+	*ret_entry = entry;
+	entry = ENTRY_NONE;
+	return 0;
+}
+
+void rename_grant_release(struct rename_grant *grant)
+{
+	entry_release(&grant->from);
+	entry_release(&grant->to);
+}
+
+static int check_entry(const struct entry *entry, enum policy_op op)
+{
+	return policy_check_name(entry->dir.inode->place, entry->place, op);
+}
+
+/* The verdict on a rename whose two ends are known. */
+static int check_rename(const struct rename_grant *grant, unsigned int flags)
+{
+	struct place from = grant->from.place, to = grant->to.place;
+	bool exchange = flags & RENAME_EXCHANGE;
+	int r = check_entry(&grant->from, OP_REMOVE);
+
+	if (r == 0 && (exchange || (flags & RENAME_WHITEOUT)))
+		r = check_entry(&grant->from, OP_CREATE);
+	if (r == 0 && grant->target_exists)
+		r = check_entry(&grant->to, OP_REPLACE);
+	if (r == 0)
+		r = check_entry(&grant->to, OP_CREATE);
+	if (r == 0)
+		r = policy_check_move(from, to, S_ISDIR(grant->moved.stx_mode));
+	if (r == 0 && exchange)
+		r = policy_check_move(to, from,
+				      S_ISDIR(grant->target.stx_mode));
+	return r;
+}
+
+static int stat_entry(const struct entry *entry, struct statx *ret_stx)
+{
+	return statx(entry->dir.fd, entry->name,
+		     AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_WANTED,
+		     ret_stx) < 0
+		       ? -errno
+		       : 0;
+}
+
+int guard_rename(struct view *view, const struct rename_request *request,
+		 struct rename_grant *ret_grant)
+{
+	autorename struct rename_grant grant = RENAME_GRANT_NONE;
+	int r = find_entry(view, request->parent, request->name, &grant.from);
+
+	if (r == 0)
+		r = find_entry(view, request->new_parent, request->new_name,
+			       &grant.to);
+	if (r == 0)
+		r = stat_entry(&grant.from, &grant.moved);
+	if (r < 0)
+		return r;
+	r = stat_entry(&grant.to, &grant.target);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	grant.target_exists = r == 0;
+	r = check_rename(&grant, request->flags);
+	if (r < 0)
+		return denied(view, r);
+	*ret_grant = grant;
+	grant = RENAME_GRANT_NONE;
+	return 0;
+}
+
+/* What open(2)'s flags ask of an object. */
+static int check_open(const struct inode *inode, int flags)
+{
+	bool reads = (flags & O_ACCMODE) != O_WRONLY;
+	bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
+	int r = 0;
+
+	if (inode->type == S_IFDIR)
+		return policy_check(inode->place, OP_LIST);
+	if (reads)
+		r = policy_check(inode->place, OP_READ);
+	if (r == 0 && writes)
+		r = policy_check(inode->place, OP_WRITE);
+	return r;
+}
+
+/* The flags with which the backing file is opened. */
+static int backing_flags(const struct inode *inode, int flags)
+{
+	int wanted = flags & (O_ACCMODE | O_SYNC | O_DSYNC | O_NOATIME);
+
+	if (inode->type == S_IFDIR)
+		return O_RDONLY | O_DIRECTORY | OPEN_SAFELY;
+	/* O_TRUNC without write access still needs a file to truncate with. */
+	if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
+		wanted = (wanted & ~O_ACCMODE) | O_RDWR;
+	return wanted | OPEN_SAFELY;
+}
+
+/* Opens the name under which the inode was last seen. */
+static int open_name(struct inode *inode, int flags, int *ret_fd)
+{
+	autohold struct hold dir = HOLD_NONE;
+	autofree char *name = NULL;
+	int r = inode_hold_parent(inode, &dir, &name);
+	int fd;
+
+	if (r < 0)
+		return r;
+	fd = openat(dir.fd, name, flags);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP ||
+		       errno == ENXIO))
+		return -ESTALE;
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* Opens once more what there is a descriptor of. */
+static int open_again(struct inode *inode, int flags, int *ret_fd)
+{
+	autohold struct hold self = HOLD_NONE;
+	int r = inode_hold(inode, &self);
+	int fd;
+
+	if (r < 0)
+		return r;
+	if (inode->type == S_IFDIR)
+		fd = openat(self.fd, ".", flags);
+	else
+		fd = open(fd_path(self.fd).text, flags & ~O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+static int check_opened(const struct inode *inode, int fd,
+			struct statx *ret_stx)
+{
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, ret_stx) < 0)
+		return -errno;
+	return inode_is(inode, ret_stx) ? 0 : -ESTALE;
+}
+
+/*
+ * By name first, which is cheapest. Where the name is gone or another's by
+ * now, an open file or a kept descriptor may still lead to the inode.
+ */
+static int open_inode(struct inode *inode, int flags, struct statx *ret_stx,
+		      int *ret_fd)
+{
+	autofd int fd = -1;
+	int r = -ESTALE;
+
+	if (inode->type != S_IFDIR)
+		r = open_name(inode, flags, &fd);
+	if (r == 0)
+		r = check_opened(inode, fd, ret_stx);
+	if (r == -ESTALE) {
+		cleanup_fdp(&fd);
+		fd = -1;
+		r = open_again(inode, flags, &fd);
+		if (r == 0)
+			r = check_opened(inode, fd, ret_stx);
+	}
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int open_and_truncate(struct inode *inode, int flags,
+			     struct statx *ret_stx, int *ret_fd)
+{
+	int backing = backing_flags(inode, flags);
+	autofd int fd = -1;
+	int r = open_inode(inode, backing, ret_stx, &fd);
+
+	if (r == -EMFILE && inode_table_shrink(inode->table))
+		r = open_inode(inode, backing, ret_stx, &fd);
+	/* An append-only file (chattr +a) wants to be told so. */
+	if (r == -EPERM && (flags & O_APPEND))
+		r = open_inode(inode, backing | O_APPEND, ret_stx, &fd);
+	if (r < 0)
+		return r;
+	if ((flags & O_TRUNC) && inode->type == S_IFREG && ftruncate(fd, 0) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int guard_open(struct view *view, uint64_t nodeid, int flags,
+	       struct inode **ret_inode, struct statx *ret_stx, int *ret_fd)
+{
+	autoinode struct inode *inode = inode_get(&view->table, nodeid);
+	int r;
+
+	if (!inode)
+		return -ESTALE;
+	r = check_open(inode, flags);
+	if (r < 0)
+		return denied(view, r);
+	r = open_and_truncate(inode, flags, ret_stx, ret_fd);
+	if (r < 0)
+		return r;
+	*ret_inode = steal_pointer(&inode);
+	return 0;
+}
+
+int guard_write(struct view *view, const struct file *file)
+{
+	int r = policy_check(file->inode->place, OP_WRITE);
+
+	return r < 0 ? denied(view, r) : 0;
+}
+
+int guard_access(struct view *view, uint64_t nodeid, int mask,
+		 struct hold *ret_hold)
+{
+	autoinode struct inode *inode = inode_get(&view->table, nodeid);
+	int r = 0;
+
+	if (!inode)
+		return -ESTALE;
+	if (mask & R_OK)
+		r = policy_check(inode->place, OP_READ);
+	if (r == 0 && (mask & W_OK))
+		r = policy_check(inode->place, OP_WRITE);
+	return r < 0 ? r : inode_hold(inode, ret_hold);
+}
+
+int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,
+	       struct content **ret_content)
+{
+	autoinode struct inode *inode = inode_get(&view->table, nodeid);
+	int r;
+
+	if (!inode)
+		return -ESTALE;
+	r = inode_statx(inode, ret_stx);
+	if (r < 0)
+		return r;
+	*ret_content = NULL;
+	if (view->rewrites) {
+		pthread_mutex_lock(&view->table.lock);
+		if (inode->content)
+			*ret_content = content_ref(inode->content);
+		pthread_mutex_unlock(&view->table.lock);
+	}
+	return 0;
+}
+
+void guard_keep(struct entry *entry, const struct statx *stx)
+{
+	struct inode_table *table = entry->dir.inode->table;
+	autoinode struct inode *inode = inode_find(table, entry->place, stx);
+	struct statx now;
+	int fd;
+
+	if (!inode || inode->fd >= 0)
+		return;
+	fd = openat(entry->dir.fd, entry->name,
+		    O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, &now) == 0 &&
+	    inode_is(inode, &now))
+		inode_keep_fd(inode, fd);
+	else
+		close(fd);
+}

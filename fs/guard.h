@@ -1,0 +1,101 @@
+/*
+ * The gate. Every operation starts here: it names an object, or a name in a
+ * directory, and what it is about to do; the guard asks the policy and answers
+ * with a verdict and, where that is good, the one descriptor with which the
+ * operation can be done. There is no other way to a descriptor, so that a new
+ * operation can't forget to ask.
+ *
+ * All functions answer 0 or -errno: -ESTALE for what isn't where it was (the
+ * kernel then looks the path up anew), -EROFS, -EACCES, -EBUSY and -EXDEV as
+ * docs/policy.md has it.
+ */
+#ifndef WORKTREEFS_GUARD_H
+#define WORKTREEFS_GUARD_H
+
+#include "fs/file.h"
+#include "fs/inode.h"
+#include "fs/view.h"
+
+/* An object that op may be done to. hold.fd is an O_PATH descriptor of it
+ * (or an open file's): reach the object through fd_path() or AT_EMPTY_PATH. */
+int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
+		 struct hold *ret_hold);
+
+/* A name that op may be done to. */
+struct entry {
+	struct hold dir;    /* fd: an O_PATH descriptor of the directory */
+	struct place place; /* the name's */
+	const char *name;   /* borrowed */
+};
+
+#define ENTRY_NONE               \
+	(struct entry)           \
+	{                        \
+		.dir = HOLD_NONE \
+	}
+
+int guard_name(struct view *view, uint64_t parent, const char *name,
+	       enum policy_op op, struct entry *ret_entry);
+void entry_release(struct entry *entry);
+#define autoentry __attribute__((cleanup(entry_release)))
+
+/*
+ * Both names of a rename, judged together: with RENAME_EXCHANGE both are
+ * replaced, and a directory may only move where everything in it keeps its
+ * rule.
+ */
+struct rename_request {
+	uint64_t parent, new_parent;
+	const char *name, *new_name;
+	unsigned int flags; /* of renameat2(2) */
+};
+
+struct rename_grant {
+	struct entry from, to;
+	struct statx moved;  /* what is moved */
+	struct statx target; /* what has the new name, if it exists */
+	bool target_exists;
+};
+
+#define RENAME_GRANT_NONE                            \
+	(struct rename_grant)                        \
+	{                                            \
+		.from = ENTRY_NONE, .to = ENTRY_NONE \
+	}
+
+int guard_rename(struct view *view, const struct rename_request *request,
+		 struct rename_grant *ret_grant);
+void rename_grant_release(struct rename_grant *grant);
+#define autorename __attribute__((cleanup(rename_grant_release)))
+
+/*
+ * Opens the object with the flags of open(2): O_TRUNC is done once the file is
+ * known to be the right one, O_APPEND is left out (the kernel gives offsets),
+ * O_CREAT, O_EXCL and O_NOCTTY mean nothing here. The descriptor is owned by
+ * the caller. Directories are opened for reading. ret_stx: as it was before
+ * O_TRUNC.
+ */
+int guard_open(struct view *view, uint64_t nodeid, int flags,
+	       struct inode **ret_inode, struct statx *ret_stx, int *ret_fd);
+
+/* May this open file still be written? A rule may have changed since. */
+int guard_write(struct view *view, const struct file *file);
+
+/* May access(2) be answered with yes for this mask? Not counted as denial. */
+int guard_access(struct view *view, uint64_t nodeid, int mask,
+		 struct hold *ret_hold);
+
+/*
+ * Attributes, which every rule allows. ret_content: what is read instead,
+ * referenced, or NULL.
+ */
+int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,
+	       struct content **ret_content);
+
+/*
+ * Keeps a descriptor of the thing that entry names, which is about to lose
+ * that name: whoever still has it in use must be able to stat it.
+ */
+void guard_keep(struct entry *entry, const struct statx *stx);
+
+#endif

@@ -1,0 +1,105 @@
+#include "fs/notify.h"
+
+#include <fuse_lowlevel.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "fs/view.h"
+
+struct message {
+	struct message *next;
+	struct view *view; /* borrowed: views outlive the thread */
+	uint64_t nodeid;
+	off_t offset;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	pthread_t thread;
+	/* protected by lock */
+	struct message *first, **end;
+	bool running, stopping;
+} queue = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.wake = PTHREAD_COND_INITIALIZER,
+	.end = &queue.first,
+};
+
+static struct message *next_message(void)
+{
+	struct message *message;
+
+	pthread_mutex_lock(&queue.lock);
+	while (!queue.first && !queue.stopping)
+		pthread_cond_wait(&queue.wake, &queue.lock);
+	message = queue.first;
+	if (message) {
+		queue.first = message->next;
+		if (!queue.first)
+			queue.end = &queue.first;
+	}
+	if (queue.stopping) {
+		free(message);
+		message = NULL;
+	}
+	pthread_mutex_unlock(&queue.lock);
+	return message;
+}
+
+static void *deliver(void *arg)
+{
+	struct message *message;
+
+	while ((message = next_message())) {
+		fuse_lowlevel_notify_inval_inode(message->view->fuse,
+						 message->nodeid,
+						 message->offset, 0);
+		free(message);
+	}
+	return arg;
+}
+
+int notify_start(void)
+{
+	int r = pthread_create(&queue.thread, NULL, deliver, NULL);
+
+	if (r == 0)
+		queue.running = true;
+	return -r;
+}
+
+void notify_stop(void)
+{
+	if (!queue.running)
+		return;
+	pthread_mutex_lock(&queue.lock);
+	queue.stopping = true;
+	pthread_cond_signal(&queue.wake);
+	pthread_mutex_unlock(&queue.lock);
+	pthread_join(queue.thread, NULL);
+	while (queue.first) {
+		struct message *message = queue.first;
+
+		queue.first = message->next;
+		free(message);
+	}
+	queue.end = &queue.first;
+	queue.running = queue.stopping = false;
+}
+
+/* Without memory the kernel's own time-out has to do. */
+void notify_inode(struct view *view, uint64_t nodeid, off_t offset)
+{
+	struct message *message = calloc(1, sizeof(*message));
+
+	if (!message)
+		return;
+	*message = (struct message){NULL, view, nodeid, offset};
+	pthread_mutex_lock(&queue.lock);
+	*queue.end = message;
+	queue.end = &message->next;
+	pthread_cond_signal(&queue.wake);
+	pthread_mutex_unlock(&queue.lock);
+}

@@ -1,0 +1,22 @@
+/*
+ * Telling the kernel that what it keeps of an inode is out of date. Such a
+ * message can wait for pages that a request holds, so none is ever sent from a
+ * thread that serves requests: they are queued for a thread of their own.
+ */
+#ifndef WORKTREEFS_NOTIFY_H
+#define WORKTREEFS_NOTIFY_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct view;
+
+/* Starts the thread; once for the process. 0 or -errno. */
+int notify_start(void);
+/* Ends it; what is still queued is dropped. */
+void notify_stop(void);
+
+/* Attributes and, from offset on, data. offset < 0: attributes alone. */
+void notify_inode(struct view *view, uint64_t nodeid, off_t offset);
+
+#endif
