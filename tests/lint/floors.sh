@@ -9,28 +9,37 @@
 # that are joined by a "+", which are one module in two files.
 floors() {
 	cat <<-'END'
-		0  fs/lib/cleanup fs/lib/log fs/lib/path
-		1  fs/lib/fileio fs/lib/policy fs/lib/process
-		2  fs/lib/gitrun fs/lib/spec fs/lib/wire
-		3  fs/lib/githead fs/lib/gitrepo fs/lib/record
-		10 fs/content
+		00 fs/lib/cleanup fs/lib/path
+		01 fs/lib/fileio fs/lib/policy fs/lib/process
+		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
+		03 fs/lib/githead fs/lib/record
+		04 fs/lib/gitpointer
+		05 fs/lib/gitrepo
+		10 fs/content fs/log
 		11 fs/inode+fs/file
 		12 fs/view
-		13 fs/guard
-		14 fs/attr fs/dir fs/io fs/lock fs/xattr
-		15 fs/options fs/session
-		16 fs/main
-		20 mountctl/command
-		21 mountctl/output
-		22 mountctl/options mountctl/resolve
-		23 mountctl/plan mountctl/server
-		24 mountctl/cmd_*
-		25 mountctl/main
+		13 fs/caller fs/guard fs/notify
+		14 fs/ops
+		15 fs/attributes fs/data fs/directories fs/locks fs/names
+		15 fs/xattrs
+		16 fs/options fs/session
+		17 fs/control
+		18 fs/handover
+		19 fs/main
+		30 mountctl/command
+		31 mountctl/aliases mountctl/mountapi mountctl/output
+		32 mountctl/cover mountctl/descriptors mountctl/environment
+		32 mountctl/layout mountctl/namespace mountctl/options
+		32 mountctl/resolve mountctl/server mountctl/sshconfig
+		33 mountctl/attach mountctl/confine mountctl/join mountctl/plan
+		34 mountctl/cmd_*
+		35 mountctl/main
 	END
 }
 
 # Who may include cJSON.h.
-speak_json=" fs/lib/spec.c fs/lib/record.c "
+speak_json=" fs/lib/spec.c fs/lib/record.c fs/control.c fs/handover.c"
+speak_json+=" mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"
