@@ -313,6 +313,8 @@ int record_clear(int dir_fd)
 		r = fd_real_path(dir_fd, &path);
 	if (r == 0 && rmdir(path) < 0)
 		r = -errno;
+	if (r == -ENOENT) /* the next one has come and gone */
+		r = 0;
 	return content < 0 ? content : r;
 }
 

@@ -93,7 +93,8 @@ int record_list(struct strings *ret_names);
 int record_remove(const char *name);
 /*
  * The same by descriptor of the session's directory, for its holder, who has
- * the lock. Whatever can't be removed stays, and the first error is returned.
+ * the lock. Whatever can't be removed stays, and the first error is returned;
+ * -ENOTEMPTY also where a new session of the name is in there already.
  */
 int record_clear(int dir_fd);
 
