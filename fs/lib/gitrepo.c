@@ -275,13 +275,14 @@ static int main_from_config(const char *git_dir, const char *worktree,
  * Finds M. top is the directory whose .git led to G, or NULL where it was
  * found another way. G says itself where M is, by its place or by
  * core.worktree; a .git that borrows another checkout's G is refused. Only
- * --separate-git-dir leaves nothing in G, and then top is all there is.
+ * --separate-git-dir leaves nothing in G, and then top is all there is. Where
+ * git would guess that a repository is bare, there would be no M to guard.
  */
 static int find_main(const char *git_dir, const struct layout *layout,
 		     const char *top, char **ret_main, char **ret_message)
 {
 	bool named = !strcmp(path_basename(git_dir), ".git");
-	int bare = layout->bare ? parse_bool(layout->bare) : !named && !top;
+	int bare = layout->bare ? parse_bool(layout->bare) : 0;
 	autofree char *main = NULL;
 	int r = 0;
 
@@ -307,8 +308,8 @@ static int find_main(const char *git_dir, const struct layout *layout,
 		return git_refuse(
 			-EINVAL, ret_message,
 			"'%s' doesn't say where its main checkout is; "
-			"start in that (--main), or set core.worktree "
-			"in '%s/config' to it",
+			"start in that (--main), or set core.worktree in "
+			"'%s/config' to it, or core.bare if there is none",
 			git_dir, git_dir);
 	if (r < 0)
 		return r;

@@ -258,6 +258,11 @@ Test(gitrepo, separate_git_dir)
 	expect_found("w/sub", "m", "g", "w");
 	expect_found("g", "m", "g", NULL);
 	expect_found("m", "m", "g", NULL);
+	/* That core.bare isn't set doesn't make it bare. */
+	sh("git config --file g/config --unset core.worktree;"
+	   "git config --file g/config --unset core.bare");
+	expect_found("m", "m", "g", NULL);
+	expect_refused("w", -EINVAL, "g");
 }
 
 Test(gitrepo, separate_git_dir_with_main_given)
@@ -828,18 +833,17 @@ Test(gitrepo, lists_worktrees)
 
 static void expect_not_a_worktree(const struct gitrepo *repo,
 				  const char *relative, int error,
-				  const char *named)
+				  const char *why)
 {
 	autofree char *path = at(relative);
-	autofree char *name = at(named);
 	autofree char *message = NULL;
 	ssize_t index = -77;
 
 	cr_expect_eq(gitrepo_find_worktree(repo, path, &index, &message),
 		     error);
 	cr_assert_not_null(message, "%s", relative);
-	cr_expect_not_null(strstr(message, name), "'%s' names no %s", message,
-			   name);
+	cr_expect_not_null(strstr(message, path), "%s", message);
+	cr_expect_not_null(strstr(message, why), "%s", message);
 	cr_expect_eq(index, -77);
 }
 
@@ -859,18 +863,18 @@ Test(gitrepo, finds_a_worktree_by_path)
 	cr_assert_eq(gitrepo_find_worktree(&repo, link, &index, NULL), 0);
 	cr_expect_str_eq(repo.worktrees[index].path, w);
 
-	expect_not_a_worktree(&repo, "m", -EINVAL, "m");
-	expect_not_a_worktree(&repo, "w/sub", -EINVAL, "w/sub");
-	expect_not_a_worktree(&repo, "plain", -EINVAL, "plain");
-	expect_not_a_worktree(&repo, "v", -EINVAL, "v");
-	expect_not_a_worktree(&repo, "no", -ENOENT, "no");
+	expect_not_a_worktree(&repo, "m", -EINVAL, "isn't the top");
+	expect_not_a_worktree(&repo, "w/sub", -EINVAL, "isn't the top");
+	expect_not_a_worktree(&repo, "plain", -EINVAL, "isn't the top");
+	expect_not_a_worktree(&repo, "v", -EINVAL, "/n/.git', not of");
+	expect_not_a_worktree(&repo, "no", -ENOENT, "No such file");
 	expect_not_a_worktree(&repo, "m/.git/worktrees/w", -EINVAL,
-			      "m/.git/worktrees/w");
+			      "isn't the top");
 	put_path("w/.git", "gitdir: ", "m/.git/worktrees/w2", "\n");
-	expect_not_a_worktree(&repo, "w", -EINVAL, "w/.git");
+	expect_not_a_worktree(&repo, "w", -EINVAL, "forged");
 	/* One that was made after the repository was read. */
 	sh("cd m; git worktree add ../late");
-	expect_not_a_worktree(&repo, "late", -EINVAL, "late");
+	expect_not_a_worktree(&repo, "late", -EINVAL, "try again");
 }
 
 /* ---- configuration ---------------------------------------------------- */
