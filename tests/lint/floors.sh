@@ -32,8 +32,9 @@ floors() {
 		32 mountctl/layout mountctl/namespace mountctl/options
 		32 mountctl/resolve mountctl/server mountctl/sshconfig
 		33 mountctl/attach mountctl/confine mountctl/join mountctl/plan
-		34 mountctl/cmd_*
-		35 mountctl/main
+		34 mountctl/launch
+		35 mountctl/cmd_*
+		36 mountctl/main
 	END
 }
 
