@@ -83,48 +83,36 @@ static bool ref_name_is_clean(const char *name)
 	       path_is_clean(absolute);
 }
 
-/*
- * Adds a ref by name and, where its loose file is a symbolic ref, what that
- * leads to. (Packed refs are never symbolic.)
- */
-static int add_ref(const struct checkout *checkout, const char *name,
-		   struct strings *refs)
+/* read_symref() where refs are files. */
+static int read_symref_file(const char *dir, const char *name,
+			    char **ret_target)
 {
-	autofd int git_fd = -1;
+	autofd int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	autofree char *text = NULL;
+	const char *target;
 	int r;
 
-	git_fd = open(checkout->git_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (git_fd < 0)
+	if (fd < 0)
 		return -errno;
-	for (int depth = 0; name && depth < MAX_DEPTH; depth++) {
-		autofree char *next = NULL;
-
-		if (!ref_name_is_clean(name))
-			return 0;
-		r = add_once(refs, name);
-		if (r < 0)
-			return r;
-		r = read_ref(git_fd, name, &next);
-		/* Packed, not born yet, or a directory of that name. */
-		if (r == -ENOENT || r == -ENOTDIR || r == -EINVAL)
-			return 0;
-		if (r < 0)
-			return r;
-		free(text);
-		text = steal_pointer(&next);
-		name = symref_target(text);
+	r = read_ref(fd, name, &text);
+	/* Packed, not born yet, or a directory of that name. */
+	if (r == -ENOENT || r == -ENOTDIR || r == -EINVAL) {
+		*ret_target = NULL;
+		return 0;
 	}
-	return 0;
+	if (r < 0)
+		return r;
+	target = symref_target(text);
+	*ret_target = target ? strdup(target) : NULL;
+	return target && !*ret_target ? -ENOMEM : 0;
 }
 
-/* With reftable HEAD's file says nothing, and only git can tell. */
-static int ask_git(const struct checkout *checkout, struct strings *refs)
+/* The same with reftable, where only git can tell. */
+static int ask_git(const char *dir, const char *name, char **ret_target)
 {
 	const char *const args[] = {
-		"--git-dir",	checkout->head_dir,
-		"symbolic-ref", "--quiet",
-		"HEAD",		NULL,
+		"--git-dir",	dir,  "symbolic-ref", "--quiet",
+		"--no-recurse", name, NULL,
 	};
 	autogitoutput struct git_output output = {0};
 	int r = git_run(args, &output);
@@ -134,33 +122,60 @@ static int ask_git(const struct checkout *checkout, struct strings *refs)
 	/* -ENOENT, from no git, would look like no checkout. */
 	if (r < 0)
 		return -EIO;
-	if (output.status == 1 && !output.err[0])
-		return 0; /* detached */
+	if (output.status == 1 && !output.err[0]) {
+		*ret_target = NULL;
+		return 0;
+	}
 	if (output.status != 0)
 		return -EIO;
 	output.out[strcspn(output.out, "\n")] = '\0';
-	return add_once(refs, output.out);
+	*ret_target = steal_pointer(&output.out);
+	return 0;
+}
+
+/* What a symbolic ref leads to, one step; NULL where it is none. */
+static int read_symref(const struct checkout *checkout, const char *dir,
+		       const char *name, char **ret_target)
+{
+	if (!strcmp(checkout->ref_format, "reftable"))
+		return ask_git(dir, name, ret_target);
+	return read_symref_file(dir, name, ret_target);
+}
+
+/* Adds a ref by name and, where it is a symbolic ref, what that leads to. */
+static int add_ref(const struct checkout *checkout, const char *name,
+		   struct strings *refs)
+{
+	autofree char *next = strdup(name);
+	int r;
+
+	if (!next)
+		return -ENOMEM;
+	for (int depth = 0; next && depth < MAX_DEPTH; depth++) {
+		autofree char *current = steal_pointer(&next);
+
+		if (!ref_name_is_clean(current))
+			return 0;
+		r = add_once(refs, current);
+		if (r < 0)
+			return r;
+		r = read_symref(checkout, checkout->git_dir, current, &next);
+		if (r < 0)
+			return r;
+	}
+	return 0;
 }
 
 int git_head_refs(const struct checkout *checkout, struct strings *refs)
 {
-	autofd int fd = -1;
-	autofree char *text = NULL;
-	const char *target;
+	autofree char *target = NULL;
 	int r;
 
-	if (!strcmp(checkout->ref_format, "reftable"))
-		return ask_git(checkout, refs);
-
-	fd = open(checkout->head_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
+	if (access(checkout->head_dir, F_OK) < 0)
 		return -errno;
-	r = read_ref(fd, "HEAD", &text);
-	if (r == -ENOENT)
-		return 0;
+	r = read_symref(checkout, checkout->head_dir, "HEAD", &target);
 	if (r < 0)
 		return r;
-	target = symref_target(text);
 	return target ? add_ref(checkout, target, refs) : 0;
 }
 

@@ -70,6 +70,13 @@ static void tear_down(void)
 	free(base);
 }
 
+/* Criterion doesn't tear down after a test that is skipped. */
+static void skip(const char *why)
+{
+	tear_down();
+	cr_skip_test("%s", why);
+}
+
 TestSuite(gitrepo, .init = set_up, .fini = tear_down, .timeout = 120);
 
 /* A path of the test's, allocated. */
@@ -201,6 +208,16 @@ static void expect_refused(const char *relative, int error, const char *named)
 	cr_expect_eq(gitrepo_discover(dir, &repo, &index, NULL), error);
 }
 
+static const struct worktree *by_id(const struct gitrepo *repo, const char *id)
+{
+	for (size_t i = 0; i < repo->n_worktrees; i++) {
+		if (!strcmp(repo->worktrees[i].id, id))
+			return &repo->worktrees[i];
+	}
+	cr_assert(false, "no worktree %s", id);
+	return NULL;
+}
+
 /* ---- where things are ------------------------------------------------- */
 
 Test(gitrepo, main_checkout)
@@ -320,6 +337,16 @@ Test(gitrepo, relative_pointers)
 	put("m/.git/worktrees/wt/gitdir", "../../../wt/.git\n");
 	put("w/.git", "gitdir: ../m/.git/worktrees/w\n");
 	put("m/.git/worktrees/w/gitdir", "../../../../w/.git\n");
+	expect_found("m/wt/sub", "m", "m/.git", "m/wt");
+	expect_found("w", "m", "m/.git", "w");
+}
+
+Test(gitrepo, relative_pointers_of_gits_own)
+{
+	make_repository("m");
+	/* git before 2.48 makes absolute ones all the same. */
+	sh("cd m; git config worktree.useRelativePaths true;"
+	   "git worktree add wt; git worktree add ../w");
 	expect_found("m/wt/sub", "m", "m/.git", "m/wt");
 	expect_found("w", "m", "m/.git", "w");
 }
@@ -754,16 +781,50 @@ Test(gitrepo, unknown_formats)
 	expect_found("m", "m", "m/.git", NULL);
 }
 
-Test(gitrepo, reftable_is_recognised)
+/* git 2.45 and later can make one, earlier ones can't even read it. */
+static bool git_knows_reftable(void)
 {
+	return system("git init --ref-format=reftable \"$HOME/probe\" "
+		      ">/dev/null 2>&1") == 0;
+}
+
+Test(gitrepo, reftable_without_a_git_that_knows_it)
+{
+	if (git_knows_reftable())
+		skip("this git knows reftable");
+	make_repository("m");
+	sh("cd m; git worktree add ../w");
+	sh("cd m/.git; git config --file config core.repositoryFormatVersion 1;"
+	   "git config --file config extensions.refStorage reftable");
+	expect_refused("m", -EIO, "m/.git/worktrees/w");
+}
+
+Test(gitrepo, reftable)
+{
+	static const char *const names[] = {
+		"refs/heads/main", "refs/heads/topic", "refs/heads/bisected"};
 	autogitrepo struct gitrepo repo = {0};
-	autofree char *m = at("m");
+	autostrings struct strings got = {0};
 	ssize_t index;
 
-	make_repository("m");
-	sh("cd m/.git; git config --file config extensions.refStorage reftable");
-	cr_assert_eq(gitrepo_discover(m, &repo, &index, NULL), 0);
+	if (!git_knows_reftable())
+		skip("this git doesn't know reftable");
+	sh("git init --ref-format=reftable m; cd m;"
+	   "git commit --allow-empty -m first; git worktree add ../w;"
+	   "git worktree add --detach ../d; git branch topic;"
+	   "git symbolic-ref refs/heads/alias refs/heads/topic;"
+	   "git worktree add ../v; git -C ../v symbolic-ref HEAD "
+	   "refs/heads/alias; echo bisected >.git/BISECT_START");
+	discover("w", &repo, &index);
 	cr_expect_str_eq(repo.ref_format, "reftable");
+	cr_expect_str_eq(repo.worktrees[index].branch, "refs/heads/w");
+	cr_expect_str_eq(by_id(&repo, "v")->branch, "refs/heads/topic");
+	cr_expect_null(by_id(&repo, "d")->branch);
+	cr_assert_eq(gitrepo_protected_branches(&repo, index, &got), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		cr_expect(strings_contain(&got, names[i]), "no %s", names[i]);
+	cr_expect(strings_contain(&got, "refs/heads/alias"));
+	cr_expect_eq(got.n, 4);
 }
 
 Test(gitrepo, no_git_to_ask)
@@ -784,16 +845,6 @@ Test(gitrepo, no_git_to_ask)
 }
 
 /* ---- the list of worktrees -------------------------------------------- */
-
-static const struct worktree *by_id(const struct gitrepo *repo, const char *id)
-{
-	for (size_t i = 0; i < repo->n_worktrees; i++) {
-		if (!strcmp(repo->worktrees[i].id, id))
-			return &repo->worktrees[i];
-	}
-	cr_assert(false, "no worktree %s", id);
-	return NULL;
-}
 
 Test(gitrepo, lists_worktrees)
 {
@@ -1083,7 +1134,7 @@ Test(gitrepo, owner_is_somebody_else)
 	static const char *const places[] = {"m", "m/.git"};
 
 	if (geteuid() != 0)
-		cr_skip_test("only root can give files away");
+		skip("only root can give files away");
 	make_repository("m");
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		sh("chown 12345 '%s'", places[i]);
@@ -1120,7 +1171,7 @@ Test(gitrepo, owner_is_allowed_by_the_user)
 	};
 
 	if (geteuid() != 0)
-		cr_skip_test("only root can give files away");
+		skip("only root can give files away");
 	make_repository("m");
 	sh("chown 12345 m; ln -s m link");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
