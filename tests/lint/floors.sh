@@ -28,10 +28,13 @@ floors() {
 		19 fs/main
 		30 mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
-		32 mountctl/cover mountctl/descriptors mountctl/environment
-		32 mountctl/layout mountctl/namespace mountctl/options
-		32 mountctl/resolve mountctl/server mountctl/sshconfig
-		33 mountctl/attach mountctl/confine mountctl/join mountctl/plan
+		32 mountctl/control mountctl/cover mountctl/descriptors
+		32 mountctl/environment mountctl/layout mountctl/mounts
+		32 mountctl/namespace mountctl/options mountctl/resolve
+		32 mountctl/server mountctl/sshconfig
+		33 mountctl/attach mountctl/confine mountctl/holders
+		33 mountctl/join mountctl/plan mountctl/sessions
+		34 mountctl/ending
 		34 mountctl/launch
 		35 mountctl/cmd_*
 		36 mountctl/main
@@ -40,7 +43,7 @@ floors() {
 
 # Who may include cJSON.h.
 speak_json=" fs/lib/spec.c fs/lib/record.c fs/control.c fs/handover.c"
-speak_json+=" mountctl/server.c "
+speak_json+=" mountctl/control.c mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"
@@ -48,7 +51,8 @@ policy_includes+=" stdint.h stdlib.h string.h "
 
 # Prints the floor of a path without its extension, and the module it is in.
 floor_of() {
-	local floor names module name
+	local floor names module name -
+	set -f # the patterns are ours to match
 	while read -r floor names; do
 		for module in $names; do
 			for name in ${module//+/ }; do
