@@ -3,8 +3,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -15,6 +17,19 @@
 static struct file *file_of(const struct fuse_file_info *fi)
 {
 	return (struct file *)(uintptr_t)fi->fh;
+}
+
+/*
+ * FLUSH, at each close(2), is how a process's record locks are dropped: writes
+ * have been passed on when they return. Where nothing can be changed hardly
+ * anybody locks, and the end of the open file has to do.
+ */
+static bool needs_flush(const struct file *file)
+{
+	const struct rule *rule = place_rule(file->inode->place);
+
+	return (file->flags & O_ACCMODE) != O_RDONLY ||
+	       (rule->access == ACCESS_RW && rule->caching != CACHING_OBJECTS);
 }
 
 /*
@@ -38,11 +53,7 @@ static int make_handle(struct view *view, struct inode *inode,
 	file->content = steal_pointer(&content);
 	fi->fh = (uintptr_t)file;
 	fi->keep_cache = inode_data_is_known(inode, stx) && !file->content;
-	/*
-	 * The kernel keeps the locks of a view by itself, and writes have been
-	 * passed on when they return: nothing is left to do at close(2).
-	 */
-	fi->noflush = 1;
+	fi->noflush = !needs_flush(file);
 	return 0;
 }
 
@@ -139,22 +150,70 @@ static int do_create(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	return r;
 }
 
+static void reply_created(fuse_req_t req, struct view *view, int r,
+			  const struct fuse_entry_param *e,
+			  struct fuse_file_info *fi)
+{
+	if (r < 0) {
+		fuse_reply_err(req, -r);
+	} else if (fuse_reply_create(req, e, fi) < 0) {
+		file_close(file_of(fi));
+		entry_forget(view, e);
+	}
+}
+
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *fi)
 {
 	struct view *view = op_begin(req, REQUEST_create);
 	struct fuse_entry_param e;
-	int r;
 
-	if (!view)
-		return;
-	r = do_create(view, req, parent, name, mode, &e, fi);
-	if (r < 0) {
-		fuse_reply_err(req, -r);
-	} else if (fuse_reply_create(req, &e, fi) < 0) {
-		file_close(file_of(fi));
-		entry_forget(view, &e);
-	}
+	if (view)
+		reply_created(req, view,
+			      do_create(view, req, parent, name, mode, &e, fi),
+			      &e, fi);
+}
+
+/* A file without a name, which link(2) may give it later. */
+static int do_tmpfile(struct view *view, fuse_req_t req, fuse_ino_t parent,
+		      mode_t mode, struct fuse_entry_param *ret_e,
+		      struct fuse_file_info *fi)
+{
+	int flags = fi->flags & (O_ACCMODE | O_SYNC | O_DSYNC | O_EXCL);
+	autohold struct hold dir = HOLD_NONE;
+	autoinode struct inode *inode = NULL;
+	autofd int fd = -1;
+	struct statx stx;
+	int r = guard_object(view, parent, OP_CREATE, &dir);
+	struct entry nameless = {.dir = dir, .name = ""};
+
+	if (r == 0)
+		r = caller_umask(req);
+	if (r < 0)
+		return r;
+	fd = openat(dir.fd, ".", flags | O_TMPFILE | O_CLOEXEC, mode);
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
+		return -errno;
+	nameless.place = policy_inside(dir.inode->place);
+	r = entry_of_file(view, &nameless, &stx, ret_e, &inode);
+	if (r < 0)
+		return r;
+	r = make_handle(view, inode, &stx, fi->flags, &fd, fi);
+	if (r < 0)
+		entry_forget(view, ret_e);
+	return r;
+}
+
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode,
+		struct fuse_file_info *fi)
+{
+	struct view *view = op_begin(req, REQUEST_tmpfile);
+	struct fuse_entry_param e;
+
+	if (view)
+		reply_created(req, view,
+			      do_tmpfile(view, req, parent, mode, &e, fi), &e,
+			      fi);
 }
 
 static void reply_content(fuse_req_t req, const struct content *content,
@@ -352,4 +411,66 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 		fuse_reply_err(req, (int)-at);
 	else
 		fuse_reply_lseek(req, at);
+}
+
+/* The inode flags and their kin that can be had and set (ioctl_iflags(2)). */
+static const struct attribute_ioctl {
+	unsigned int cmd;
+	enum policy_op op;
+	size_t in, out; /* bytes */
+} attribute_ioctls[] = {
+	{FS_IOC_GETFLAGS, OP_READ, 0, sizeof(int)},
+	{FS_IOC_SETFLAGS, OP_SETXATTR, sizeof(int), 0},
+	{FS_IOC_FSGETXATTR, OP_READ, 0, sizeof(struct fsxattr)},
+	{FS_IOC_FSSETXATTR, OP_SETXATTR, sizeof(struct fsxattr), 0},
+};
+
+static const struct attribute_ioctl *find_ioctl(unsigned int cmd)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(attribute_ioctls); i++)
+		if (attribute_ioctls[i].cmd == cmd)
+			return &attribute_ioctls[i];
+	return NULL;
+}
+
+/* value: as the command takes or gives it. */
+static int do_ioctl(struct view *view, fuse_ino_t ino,
+		    const struct attribute_ioctl *wanted, void *value)
+{
+	autoinode struct inode *inode = NULL;
+	autohold struct hold hold = HOLD_NONE;
+	autofd int fd = -1;
+	struct statx stx;
+	int r = guard_object(view, ino, wanted->op, &hold);
+
+	/* These don't take an O_PATH descriptor. */
+	if (r == 0)
+		r = guard_open(view, ino, O_RDONLY, &inode, &stx, &fd);
+	if (r < 0)
+		return r;
+	return ioctl(fd, wanted->cmd, value) < 0 ? -errno : 0;
+}
+
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
+	      struct fuse_file_info *fi, unsigned int flags, const void *in,
+	      size_t in_size, size_t out_size)
+{
+	struct view *view = op_begin(req, REQUEST_ioctl);
+	const struct attribute_ioctl *wanted = find_ioctl(cmd);
+	struct fsxattr value = {0}; /* the largest of them */
+	int r;
+
+	if (!view)
+		return;
+	if (!wanted || in_size < wanted->in || out_size < wanted->out) {
+		fuse_reply_err(req, ENOTTY);
+		return;
+	}
+	if (wanted->in)
+		memcpy(&value, in, wanted->in);
+	r = do_ioctl(view, ino, wanted, &value);
+	if (r < 0)
+		fuse_reply_err(req, r == -ENOSYS ? ENOTTY : -r);
+	else
+		fuse_reply_ioctl(req, 0, &value, wanted->out);
 }

@@ -5,6 +5,7 @@
 
 #include "fs/content.h"
 #include "fs/inode.h"
+#include "fs/locks.h"
 
 struct file *file_new(struct inode *inode, int fd, int flags)
 {
@@ -21,6 +22,14 @@ struct file *file_new(struct inode *inode, int fd, int flags)
 	file->next = inode->files;
 	inode->files = file;
 	pthread_mutex_unlock(&inode->table->lock);
+	return file;
+}
+
+struct file *file_ref(struct file *file)
+{
+	pthread_mutex_lock(&file->inode->table->lock);
+	file->refs++;
+	pthread_mutex_unlock(&file->inode->table->lock);
 	return file;
 }
 
@@ -51,6 +60,7 @@ void file_close(struct file *file)
 	struct inode *inode = file->inode;
 	bool last;
 
+	locks_drop_file(file);
 	pthread_mutex_lock(&inode->table->lock);
 	unlist(inode, file);
 	last = --file->refs == 0;

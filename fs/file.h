@@ -30,5 +30,6 @@ struct file *file_new(struct inode *inode, int fd, int flags);
 /* Ends the kernel's use of it. */
 void file_close(struct file *file);
 void file_unref(struct file *file);
+struct file *file_ref(struct file *file);
 
 #endif

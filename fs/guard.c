@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/breaklink.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/path.h"
 
@@ -23,16 +24,83 @@ static int denied(struct view *view, int r)
 	return r;
 }
 
+/* Would op change what another name of the file shows, too? */
+static bool may_be_shared(const struct view *view, const struct inode *inode,
+			  const struct statx *stx)
+{
+	return view->session->hardlinks != HARDLINKS_ALLOW &&
+	       inode->type == S_IFREG && stx->stx_nlink > 1 &&
+	       /* Git freshens objects by their times, and never writes them. */
+	       place_rule(inode->place)->caching != CACHING_OBJECTS;
+}
+
+/*
+ * Before a change of a file that may be shared: gives the name a file of its
+ * own. The change is then for the next lookup to find: -ESTALE has the kernel
+ * begin anew. 0 where there is nothing to break.
+ */
+static int unshare_file(struct view *view, struct inode *inode,
+			const struct statx *stx)
+{
+	int r;
+
+	if (!may_be_shared(view, inode, stx))
+		return 0;
+	if (view->session->hardlinks == HARDLINKS_DENY)
+		return denied(view, -EROFS);
+	r = break_link(inode);
+	return r < 0 ? r : -ESTALE;
+}
+
+/* The same for an object that is held. */
+static int unshare_held(struct view *view, const struct hold *hold,
+			enum policy_op op)
+{
+	struct statx stx;
+
+	switch (op) {
+	case OP_WRITE:
+	case OP_SETATTR:
+	case OP_SETXATTR:
+		break;
+	case OP_STAT:
+	case OP_READ:
+	case OP_LIST:
+	case OP_SETTIMES:
+	case OP_CREATE:
+	case OP_MKDIR:
+	case OP_REMOVE:
+	case OP_REPLACE:
+	case OP_LINK_SOURCE:
+		return 0;
+	}
+	if (hold->inode->type != S_IFREG)
+		return 0;
+	if (statx(hold->fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
+		return -errno;
+	return unshare_file(view, hold->inode, &stx);
+}
+
 int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 		 struct hold *ret_hold)
 {
 	autoinode struct inode *inode = inode_get(&view->table, nodeid);
+	autohold struct hold hold = HOLD_NONE;
 	int r;
 
 	if (!inode)
 		return -ESTALE;
 	r = policy_check(inode->place, op);
-	return r < 0 ? denied(view, r) : inode_hold(inode, ret_hold);
+	if (r < 0)
+		return denied(view, r);
+	r = inode_hold(inode, &hold);
+	if (r == 0)
+		r = unshare_held(view, &hold, op);
+	if (r < 0)
+		return r;
+	*ret_hold = hold;
+	hold = HOLD_NONE;
+	return 0;
 }
 
 void entry_release(struct entry *entry)
@@ -146,18 +214,22 @@ int guard_rename(struct view *view, const struct rename_request *request,
 	return 0;
 }
 
+static bool open_writes(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
+}
+
 /* What open(2)'s flags ask of an object. */
 static int check_open(const struct inode *inode, int flags)
 {
 	bool reads = (flags & O_ACCMODE) != O_WRONLY;
-	bool writes = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC);
 	int r = 0;
 
 	if (inode->type == S_IFDIR)
 		return policy_check(inode->place, OP_LIST);
 	if (reads)
 		r = policy_check(inode->place, OP_READ);
-	if (r == 0 && writes)
+	if (r == 0 && open_writes(flags))
 		r = policy_check(inode->place, OP_WRITE);
 	return r;
 }
@@ -249,7 +321,7 @@ static int open_inode(struct inode *inode, int flags, struct statx *ret_stx,
 	return 0;
 }
 
-static int open_and_truncate(struct inode *inode, int flags,
+static int open_and_truncate(struct view *view, struct inode *inode, int flags,
 			     struct statx *ret_stx, int *ret_fd)
 {
 	int backing = backing_flags(inode, flags);
@@ -261,6 +333,10 @@ static int open_and_truncate(struct inode *inode, int flags,
 	/* An append-only file (chattr +a) wants to be told so. */
 	if (r == -EPERM && (flags & O_APPEND))
 		r = open_inode(inode, backing | O_APPEND, ret_stx, &fd);
+	if (r < 0)
+		return r;
+	if (open_writes(flags))
+		r = unshare_file(view, inode, ret_stx);
 	if (r < 0)
 		return r;
 	if ((flags & O_TRUNC) && inode->type == S_IFREG && ftruncate(fd, 0) < 0)
@@ -280,7 +356,7 @@ int guard_open(struct view *view, uint64_t nodeid, int flags,
 	r = check_open(inode, flags);
 	if (r < 0)
 		return denied(view, r);
-	r = open_and_truncate(inode, flags, ret_stx, ret_fd);
+	r = open_and_truncate(view, inode, flags, ret_stx, ret_fd);
 	if (r < 0)
 		return r;
 	*ret_inode = steal_pointer(&inode);

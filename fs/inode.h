@@ -31,6 +31,7 @@
 
 struct content;
 struct file;
+struct lock_owner;
 
 struct inode {
 	/* Never change. */
@@ -43,17 +44,18 @@ struct inode {
 	struct statx_timestamp born; /* zero where it isn't known */
 
 	/* Protected by table->lock from here on. */
-	uint64_t lookups;	 /* the kernel's */
-	uint64_t refs;		 /* ours */
-	struct inode *parent;	 /* referenced; NULL for the root */
-	char *name;		 /* in parent, when last seen */
-	int fd;			 /* O_PATH, or -1 */
-	unsigned int fd_users;	 /* the descriptor stays while > 0 */
-	bool pinned;		 /* fd and lookups are kept for good */
-	bool hashed;		 /* found by its key */
-	struct file *files;	 /* open ones */
-	struct content *content; /* what is read instead; owned ref */
-	struct stamp {		 /* the data when last opened */
+	uint64_t lookups;		/* the kernel's */
+	uint64_t refs;			/* ours */
+	struct inode *parent;		/* referenced; NULL for the root */
+	char *name;			/* in parent, when last seen */
+	int fd;				/* O_PATH, or -1 */
+	unsigned int fd_users;		/* the descriptor stays while > 0 */
+	bool pinned;			/* fd and lookups are kept for good */
+	bool hashed;			/* found by its key */
+	struct file *files;		/* open ones */
+	struct lock_owner *lock_owners; /* protected by locks.c's lock */
+	struct content *content;	/* what is read instead; owned ref */
+	struct stamp {			/* the data when last opened */
 		struct timespec mtime, ctime;
 		off_t size;
 		bool settled; /* can't change without the stamp changing */

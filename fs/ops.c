@@ -7,7 +7,7 @@
 /*
  * What may be asked of the kernel. Not: WRITEBACK_CACHE (others write behind
  * our back), POSIX_ACL (it takes permission checks, and with them access(2),
- * away from us). FLUSH isn't wanted, see op_open().
+ * away from us).
  */
 static const uint64_t wanted_features[] = {
 	FUSE_CAP_ASYNC_READ,	     FUSE_CAP_ATOMIC_O_TRUNC,
@@ -16,6 +16,8 @@ static const uint64_t wanted_features[] = {
 	FUSE_CAP_READDIRPLUS,	     FUSE_CAP_READDIRPLUS_AUTO,
 	FUSE_CAP_ASYNC_DIO,	     FUSE_CAP_PARALLEL_DIROPS,
 	FUSE_CAP_HANDLE_KILLPRIV_V2, FUSE_CAP_CACHE_SYMLINKS,
+	FUSE_CAP_POSIX_LOCKS,	     FUSE_CAP_FLOCK_LOCKS,
+	FUSE_CAP_IOCTL_DIR,
 };
 static const uint64_t unwanted_features[] = {
 	FUSE_CAP_WRITEBACK_CACHE,    FUSE_CAP_POSIX_ACL,
@@ -95,6 +97,12 @@ const struct fuse_lowlevel_ops view_operations = {
 	.read = op_read,
 	.write_buf = op_write_buf,
 	.release = op_release,
+	.flush = op_flush,
+	.getlk = op_getlk,
+	.setlk = op_setlk,
+	.flock = op_flock,
+	.tmpfile = op_tmpfile,
+	.ioctl = op_ioctl,
 	.fsync = op_fsync,
 	.fallocate = op_fallocate,
 	.copy_file_range = op_copy_file_range,

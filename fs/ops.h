@@ -78,6 +78,21 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *fi);
 
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode,
+		struct fuse_file_info *fi);
+void op_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
+	      struct fuse_file_info *fi, unsigned int flags, const void *in,
+	      size_t in_size, size_t out_size);
+
+/* locks.c */
+void op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+	      struct flock *lock);
+void op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+	      struct flock *lock, int sleep);
+void op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+	      int operation);
+void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+
 /* directories.c */
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,

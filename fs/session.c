@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
+#include "fs/locks.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
 
@@ -255,6 +256,7 @@ void session_stop(struct session *session)
 	for (size_t i = 0; i < session->spec.n_views; i++)
 		if (session->views[i].view.fuse)
 			fuse_session_exit(session->views[i].view.fuse);
+	locks_stop();
 	for (size_t i = 0; i < session->spec.n_views; i++)
 		if (session->views[i].started)
 			pthread_join(session->views[i].thread, NULL);

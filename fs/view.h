@@ -48,7 +48,11 @@
 	X(getxattr)        \
 	X(listxattr)       \
 	X(setxattr)        \
-	X(removexattr)
+	X(removexattr)     \
+	X(getlk)           \
+	X(setlk)           \
+	X(flock)           \
+	X(ioctl)
 
 enum request {
 #define X(name) REQUEST_##name,

@@ -520,6 +520,11 @@ struct place policy_step(struct place parent, const char *name)
 	return (struct place){.node = parent.node->governor};
 }
 
+struct place policy_inside(struct place directory)
+{
+	return (struct place){.node = directory.node->governor};
+}
+
 struct place policy_walk(struct place from, const char *relative)
 {
 	struct place place = from;
@@ -576,6 +581,7 @@ static int check_read_only(enum policy_op op)
 		return -EXDEV;
 	case OP_WRITE:
 	case OP_SETATTR:
+	case OP_SETTIMES:
 	case OP_SETXATTR:
 	case OP_CREATE:
 	case OP_MKDIR:
@@ -643,6 +649,7 @@ int policy_check_name(struct place parent, struct place child,
 	case OP_LIST:
 	case OP_WRITE:
 	case OP_SETATTR:
+	case OP_SETTIMES:
 	case OP_SETXATTR:
 	case OP_LINK_SOURCE:
 		return policy_check(child, op);

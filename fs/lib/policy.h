@@ -77,7 +77,8 @@ enum policy_op {
 	OP_READ,     /* open for reading, readlink, getxattr, access(R) */
 	OP_LIST,     /* opendir, readdir */
 	OP_WRITE,    /* open for writing, truncate, fallocate, access(W) */
-	OP_SETATTR,  /* chmod, chown, utimens */
+	OP_SETATTR,  /* chmod, chown */
+	OP_SETTIMES, /* utimens */
 	OP_SETXATTR, /* setxattr, removexattr, inode flags */
 	OP_CREATE,   /* create, mknod, symlink, a link's or rename's new name */
 	OP_MKDIR,    /* mkdir */
@@ -116,6 +117,8 @@ void policy_free(struct policy *policy);
 
 struct place policy_root(const struct policy *policy);
 struct place policy_step(struct place parent, const char *name);
+/* Where things in a directory stand that no rule names. */
+struct place policy_inside(struct place directory);
 /* Steps along a relative path of one or more components; "" stays. */
 struct place policy_walk(struct place from, const char *relative);
 bool place_equal(struct place a, struct place b);

@@ -3,7 +3,6 @@
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -531,7 +530,8 @@ static int get_id(const cJSON *object, const char *key, unsigned int *ret_id)
 	if (!cJSON_IsNumber(item))
 		return -EINVAL;
 	value = item->valuedouble;
-	if (!(value >= 0 && value < 4294967295.0) || floor(value) != value)
+	if (!(value >= 0 && value < 4294967295.0) ||
+	    (double)(unsigned int)value != value)
 		return -EINVAL;
 	*ret_id = (unsigned int)value;
 	return 0;
