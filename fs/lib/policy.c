@@ -12,7 +12,8 @@
 /*
  * One name in the tree of rules. It stands there because a rule has this path
  * or one below it. Children: exact names first, sorted, then patterns, those
- * with the longer literal beginning first.
+ * with the longer literal beginning first, then the longer ones: so a narrow
+ * one comes before a wider one.
  */
 struct policy_node {
 	char *name;
@@ -57,12 +58,12 @@ static const struct word caching_words[] = {
 };
 
 static const struct word op_words[] = {
-	{OP_STAT, "stat"},	  {OP_READ, "read"},
-	{OP_LIST, "list"},	  {OP_WRITE, "write"},
-	{OP_SETATTR, "setattr"},  {OP_SETXATTR, "setxattr"},
-	{OP_CREATE, "create"},	  {OP_MKDIR, "mkdir"},
-	{OP_REMOVE, "remove"},	  {OP_REPLACE, "replace"},
-	{OP_LINK_SOURCE, "link"},
+	{OP_STAT, "stat"},	   {OP_READ, "read"},
+	{OP_LIST, "list"},	   {OP_WRITE, "write"},
+	{OP_SETATTR, "setattr"},   {OP_SETTIMES, "settimes"},
+	{OP_SETXATTR, "setxattr"}, {OP_CREATE, "create"},
+	{OP_MKDIR, "mkdir"},	   {OP_REMOVE, "remove"},
+	{OP_REPLACE, "replace"},   {OP_LINK_SOURCE, "link"},
 };
 
 static const char *word_of(const struct word *words, size_t n, int value)
@@ -216,6 +217,10 @@ static int node_compare(const struct policy_node *a,
 {
 	size_t la = literal_length(a), lb = literal_length(b);
 
+	if (la == lb && a->pattern) {
+		la = strlen(a->name);
+		lb = strlen(b->name);
+	}
 	if (la != lb)
 		return la > lb ? -1 : 1;
 	return strcmp(a->name, b->name);
@@ -278,16 +283,11 @@ static bool has_wildcard(const char *name)
 	return name[strcspn(name, "*?[")] != '\0';
 }
 
-/* 0, or -EEXIST when rule and the node's own disagree. */
-static int node_set_rule(struct policy_node *node, const struct rule *rule)
+/* Of two rules at one path the stronger stays; they don't disagree. */
+static void node_set_rule(struct policy_node *node, const struct rule *rule)
 {
-	const struct rule *old = node->rule;
-
-	if (old && old->origin == rule->origin && old->access != rule->access)
-		return -EEXIST;
-	if (!old || rule->origin > old->origin)
+	if (!node->rule || rule->origin > node->rule->origin)
 		node->rule = rule;
-	return 0;
 }
 
 /* Adds the nodes that lead along relative and gives the last its rule. */
@@ -307,12 +307,14 @@ static int tree_add(struct policy_node *root, const char *relative,
 		if (r < 0)
 			return r;
 	}
-	return node_set_rule(node, rule);
+	node_set_rule(node, rule);
+	return 0;
 }
 
 /*
  * Gives to what from has and to lacks. An exact name is found before a pattern
- * that matches it too, and must not lose what the pattern says.
+ * that matches it too, and a narrow pattern before a wider one: neither must
+ * lose what the later one says.
  */
 static int node_merge(struct policy_node *to, const struct policy_node *from)
 {
@@ -332,6 +334,24 @@ static int node_merge(struct policy_node *to, const struct policy_node *from)
 	return 0;
 }
 
+static bool has_only_stars(const struct policy_node *pattern)
+{
+	return !strpbrk(pattern->name, "?[\\");
+}
+
+/*
+ * Does pattern match each name that node stands for? Between two patterns it
+ * can be told where stars are all their wildcards: what a star of the one
+ * matches is then matched by a star of the other, or not at all.
+ */
+static bool pattern_covers(const struct policy_node *pattern,
+			   const struct policy_node *node)
+{
+	if (node->pattern && !(has_only_stars(pattern) && has_only_stars(node)))
+		return false;
+	return fnmatch(pattern->name, node->name, 0) == 0;
+}
+
 static int merge_patterns(struct policy_node *node)
 {
 	for (size_t i = 0; i < node->n_children; i++) {
@@ -340,8 +360,7 @@ static int merge_patterns(struct policy_node *node)
 			struct policy_node *pattern = node->children[k];
 			int r;
 
-			if (child->pattern ||
-			    fnmatch(pattern->name, child->name, 0) != 0)
+			if (i == k || !pattern_covers(pattern, child))
 				continue;
 			r = node_merge(child, pattern);
 			if (r < 0)
@@ -373,19 +392,39 @@ static void tree_finish(struct policy_node *node, struct policy_node *governor)
 	}
 }
 
-static int report_conflict(const char *path, char **ret_conflict)
+static bool is_pattern(const struct rule *rule)
 {
-	if (ret_conflict)
-		*ret_conflict = strdup(path);
-	return -EEXIST;
+	return rule->pattern && has_wildcard(rule->path);
+}
+
+static bool rules_disagree(const struct rule *a, const struct rule *b)
+{
+	return a->origin == b->origin && a->access != b->access &&
+	       is_pattern(a) == is_pattern(b) && strcmp(a->path, b->path) == 0;
+}
+
+/* 0, or -EEXIST where two rules of one origin disagree. */
+static int find_conflict(const struct rules *rules, char **ret_conflict)
+{
+	for (size_t i = 0; i < rules->n; i++) {
+		for (size_t k = 0; k < i; k++) {
+			if (!rules_disagree(&rules->rule[i], &rules->rule[k]))
+				continue;
+			if (ret_conflict)
+				*ret_conflict = strdup(rules->rule[i].path);
+			return -EEXIST;
+		}
+	}
+	return 0;
 }
 
 /*
- * Finds the rule that governs the root itself: the deepest at or above it, and
- * of several at one path the one of the strongest origin.
+ * The rule that governs the root itself: the deepest at or above it, and of
+ * several at one path the one of the strongest origin. NULL where there is
+ * none.
  */
-static int find_root_rule(const char *root, const struct rules *rules,
-			  const struct rule **ret_rule, char **ret_conflict)
+static const struct rule *find_root_rule(const char *root,
+					 const struct rules *rules)
 {
 	const struct rule *best = NULL;
 
@@ -393,19 +432,15 @@ static int find_root_rule(const char *root, const struct rules *rules,
 		const struct rule *rule = &rules->rule[i];
 		size_t length = strlen(rule->path);
 
-		if (rule->pattern || !path_starts_with(root, rule->path, NULL))
+		if (is_pattern(rule) ||
+		    !path_starts_with(root, rule->path, NULL))
 			continue;
-		if (best && strlen(best->path) == length &&
-		    best->origin == rule->origin &&
-		    best->access != rule->access)
-			return report_conflict(rule->path, ret_conflict);
 		if (!best || strlen(best->path) < length ||
 		    (strlen(best->path) == length &&
 		     best->origin < rule->origin))
 			best = rule;
 	}
-	*ret_rule = best;
-	return 0;
+	return best;
 }
 
 /* Governs a root that no rule concerns. */
@@ -421,18 +456,19 @@ static const struct rule unrestricted = {
 static int policy_build(struct policy *policy, const char *root,
 			char **ret_conflict)
 {
-	const struct rule *root_rule = NULL;
+	const struct rule *root_rule;
 	int r;
 
 	for (size_t i = 0; i < policy->rules.n; i++)
 		if (!path_is_clean(policy->rules.rule[i].path))
 			return -EINVAL;
-	r = find_root_rule(root, &policy->rules, &root_rule, ret_conflict);
+	r = find_conflict(&policy->rules, ret_conflict);
 	if (r < 0)
 		return r;
 	policy->root = node_new("", false);
 	if (!policy->root)
 		return -ENOMEM;
+	root_rule = find_root_rule(root, &policy->rules);
 	policy->root->rule = root_rule ? root_rule : &unrestricted;
 	for (size_t i = 0; i < policy->rules.n; i++) {
 		const struct rule *rule = &policy->rules.rule[i];
@@ -442,8 +478,6 @@ static int policy_build(struct policy *policy, const char *root,
 		    relative[0] == '\0')
 			continue;
 		r = tree_add(policy->root, relative, rule);
-		if (r == -EEXIST)
-			return report_conflict(rule->path, ret_conflict);
 		if (r < 0)
 			return r;
 	}

@@ -6,6 +6,12 @@
  * origin decides; two rules of one origin that disagree about one path are an
  * error. Rules are names: their paths need not exist.
  *
+ * The components of a pattern match by fnmatch(3). A name that another rule
+ * spells out counts before a pattern that matches it, and a narrow pattern
+ * before a wider one; what the later ones say of things below it holds all the
+ * same. Only where two patterns overlap and neither covers the other, the one
+ * with the longer literal beginning counts alone.
+ *
  * The rules of one view are compiled into a tree of names. An object knows
  * its place in that tree; the place of a child follows from the parent's by
  * one step, policy_step(), which compares single names. No path is compared
