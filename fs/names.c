@@ -44,6 +44,18 @@ static struct content *find_content(const struct view *view, int dirfd,
 	return fd < 0 ? NULL : read_pointer(view, fd, stx);
 }
 
+/*
+ * The kernel walks along names that it knows without asking. In a directory
+ * that not everybody may search it has to ask for each user anew.
+ */
+static bool needs_asking(const struct view *view, int dirfd)
+{
+	struct stat st;
+
+	return view->many_users &&
+	       (fstat(dirfd, &st) < 0 || !(st.st_mode & S_IXOTH));
+}
+
 static void fill_entry(const struct view *view, const struct inode *inode,
 		       const struct statx *stx, const struct content *content,
 		       struct fuse_entry_param *e)
@@ -97,6 +109,8 @@ int entry_lookup(struct view *view, const struct entry *entry,
 		inode_set_content(inode, content);
 	}
 	fill_entry(view, inode, &stx, content, ret_e);
+	if (!pinned && needs_asking(view, entry->dir.fd))
+		ret_e->entry_timeout = 0;
 	return 0;
 }
 

@@ -412,6 +412,19 @@ static int get_path(const cJSON *object, const char *key, char **ret_path)
 	return 0;
 }
 
+/* Stays what it was where the member is missing. */
+static int get_bool(const cJSON *object, const char *key, bool *value)
+{
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+
+	if (!item)
+		return 0;
+	if (!cJSON_IsBool(item))
+		return -EINVAL;
+	*value = cJSON_IsTrue(item);
+	return 0;
+}
+
 static const char *get_word_or(const cJSON *object, const char *key,
 			       const char *missing)
 {
@@ -457,14 +470,13 @@ static int get_rule(const cJSON *item, struct rules *rules)
 		r = get_text(item, "reason", &reason);
 	if (r < 0)
 		return r;
-	if (!path || access_parse(get_word(item, "access"), &rule.access) < 0 ||
+	if (!path || get_bool(item, "pattern", &rule.pattern) < 0 ||
+	    access_parse(get_word(item, "access"), &rule.access) < 0 ||
 	    origin_parse(get_word_or(item, "origin", "command line"),
 			 &rule.origin) < 0 ||
 	    caching_parse(get_word_or(item, "caching", "tree"), &rule.caching) <
 		    0)
 		return -EINVAL;
-	rule.pattern =
-		cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "pattern"));
 	rule.path = path;
 	rule.reason = reason;
 	return rules_add(rules, &rule);
@@ -557,9 +569,7 @@ static int get_words(const cJSON *object, struct session_spec *spec)
 	    git_config_parse(get_word(object, "git_config"),
 			     &spec->git_config) < 0)
 		return -EINVAL;
-	spec->git_guard = cJSON_IsTrue(
-		cJSON_GetObjectItemCaseSensitive(object, "git_guard"));
-	return 0;
+	return get_bool(object, "git_guard", &spec->git_guard);
 }
 
 static int get_paths(const cJSON *object, struct session_spec *spec)
@@ -591,7 +601,7 @@ static int get_spec(const cJSON *object, struct session_spec *spec)
 		cJSON_GetObjectItemCaseSensitive(object, "schema_version");
 	int r;
 
-	if (!cJSON_IsNumber(version) || version->valueint != SCHEMA_VERSION)
+	if (!cJSON_IsNumber(version) || version->valuedouble != SCHEMA_VERSION)
 		return -EINVAL;
 	r = get_text(object, "session", &spec->name);
 	if (r == 0 && !spec->name)
@@ -629,9 +639,15 @@ int session_spec_from_cjson(const struct cJSON *object,
 	return 0;
 }
 
+/* One value and nothing after it, or NULL. */
+static cJSON *parse(const char *text)
+{
+	return cJSON_ParseWithOpts(text, NULL, true);
+}
+
 int session_spec_from_json(const char *text, struct session_spec *ret_spec)
 {
-	cJSON *object = cJSON_Parse(text);
+	cJSON *object = parse(text);
 	int r = object ? session_spec_from_cjson(object, ret_spec) : -EINVAL;
 
 	cJSON_Delete(object);
@@ -640,7 +656,7 @@ int session_spec_from_json(const char *text, struct session_spec *ret_spec)
 
 int rules_from_json(const char *text, struct rules *ret_rules)
 {
-	cJSON *object = cJSON_Parse(text);
+	cJSON *object = parse(text);
 	struct rules rules = {0};
 	int r = object ? get_rules(object, &rules) : -EINVAL;
 
