@@ -209,25 +209,32 @@ static int run_it(struct run *run, char **message)
 	return run_guarded(run, message);
 }
 
+/* The exit status: whatever of ours fails is told from what commands return. */
+static int run_to_status(struct run *run)
+{
+	autofree char *message = NULL;
+	int r = run_it(run, &message);
+
+	if (r >= 0)
+		return r;
+	fail_message(r, message);
+	return STATUS_RUN_FAILED;
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct run run = {.launch = {.tier_fd = -1, .parent = getppid()}};
-	autofree char *message = NULL;
 	int status;
 
 	plan_options_init(&run.plan);
 	status = take_arguments(&run, argc, argv);
 	if (status == 0)
 		status = open_tier_file(&run);
-	if (status == 0) {
-		status = run_it(&run, &message);
-		if (status < 0)
-			fail_message(status, message);
-	}
+	if (status == 0)
+		status = run_to_status(&run);
+	else if (status != STATUS_HELP)
+		status = STATUS_RUN_FAILED;
 	plan_options_release(&run.plan);
 	cleanup_fdp(&run.launch.tier_fd);
-	if (status == STATUS_HELP || status >= STATUS_NOT_EXECUTABLE)
-		return status;
-	/* Whatever else went wrong is told from what the command may return. */
-	return STATUS_RUN_FAILED;
+	return status;
 }

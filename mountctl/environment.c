@@ -20,7 +20,7 @@
 #define SNAPSHOT_FD_MIN 10
 
 /* `git rev-parse --local-env-vars`, but for GIT_CONFIG_*; git 2.39 to 2.51. */
-static const char *const git_variables[] = {
+static const char git_variables[][40] = {
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES",
 	"GIT_CONFIG",
 	"GIT_OBJECT_DIRECTORY",
@@ -39,15 +39,20 @@ static const char *const git_variables[] = {
 
 void environment_unset_git(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(git_variables); i++) {
-		const char *value = getenv(git_variables[i]);
+	char names[sizeof(git_variables) + 2 * ARRAY_SIZE(git_variables)];
+	char *end = names;
 
-		if (!value)
+	for (size_t i = 0; i < ARRAY_SIZE(git_variables); i++) {
+		if (!getenv(git_variables[i]))
 			continue;
-		warn("unset %s='%s': git shall find the repository by itself",
-		     git_variables[i], value);
+		if (end != names)
+			end = stpcpy(end, ", ");
+		end = stpcpy(end, git_variables[i]);
 		unsetenv(git_variables[i]);
 	}
+	if (end != names)
+		warn("unset %s: git shall find the repository by itself",
+		     names);
 }
 
 int environment_session(struct session_spec *ret_spec)
