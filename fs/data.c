@@ -13,6 +13,7 @@
 #include "fs/caller.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
+#include "fs/passthrough.h"
 
 static struct file *file_of(const struct fuse_file_info *fi)
 {
@@ -36,28 +37,39 @@ static bool needs_flush(const struct file *file)
  * Makes the handle. A file that reads differently through the view is served
  * from that text, unless it is opened for writing: then it is what it is.
  */
-static int make_handle(struct view *view, struct inode *inode,
-		       const struct statx *stx, int flags, int *fd,
+static int make_handle(struct view *view, fuse_req_t req, struct inode *inode,
+		       const struct statx *stx, int *fd,
 		       struct fuse_file_info *fi)
 {
 	autocontent struct content *content = NULL;
+	bool reads_only = (fi->flags & O_ACCMODE) == O_RDONLY;
 	struct file *file;
 
-	if (view->rewrites && (flags & O_ACCMODE) == O_RDONLY &&
-	    inode_has_pointer_name(inode))
+	if (view->rewrites && reads_only && inode_has_pointer_name(inode))
 		content = read_pointer(view, *fd, stx);
-	file = file_new(inode, *fd, flags);
+	file = file_new(inode, *fd, fi->flags);
 	if (!file)
 		return -ENOMEM;
 	take_fd(fd);
 	file->content = steal_pointer(&content);
 	fi->fh = (uintptr_t)file;
-	fi->keep_cache = inode_data_is_known(inode, stx) && !file->content;
+	fi->keep_cache = inode_data_is_known(inode, stx);
+	/* Pages of what it reads as mustn't be mixed with those of the file. */
+	fi->direct_io = file->content != NULL;
 	fi->noflush = !needs_flush(file);
+	passthrough_open(view, req, file, !file->content, fi);
 	return 0;
 }
 
-static int do_open(struct view *view, fuse_ino_t ino, struct fuse_file_info *fi)
+static void close_handle(struct view *view, fuse_req_t req,
+			 const struct fuse_file_info *fi)
+{
+	passthrough_release(view, req, file_of(fi));
+	file_close(file_of(fi));
+}
+
+static int do_open(struct view *view, fuse_req_t req, fuse_ino_t ino,
+		   struct fuse_file_info *fi)
 {
 	autoinode struct inode *inode = NULL;
 	autofd int fd = -1;
@@ -66,7 +78,7 @@ static int do_open(struct view *view, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (r < 0)
 		return r;
-	return make_handle(view, inode, &stx, fi->flags, &fd, fi);
+	return make_handle(view, req, inode, &stx, &fd, fi);
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -76,16 +88,16 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (!view)
 		return;
-	r = do_open(view, ino, fi);
+	r = do_open(view, req, ino, fi);
 	if (r < 0)
 		fuse_reply_err(req, -r);
 	else if (fuse_reply_open(req, fi) < 0)
-		file_close(file_of(fi));
+		close_handle(view, req, fi);
 }
 
 /* Opens what has the name already, as open(2) without O_CREAT would. */
-static int open_existing(struct view *view, fuse_ino_t parent, const char *name,
-			 struct fuse_entry_param *ret_e,
+static int open_existing(struct view *view, fuse_req_t req, fuse_ino_t parent,
+			 const char *name, struct fuse_entry_param *ret_e,
 			 struct fuse_file_info *fi)
 {
 	autoentry struct entry entry = ENTRY_NONE;
@@ -95,7 +107,7 @@ static int open_existing(struct view *view, fuse_ino_t parent, const char *name,
 		r = entry_lookup(view, &entry, ret_e);
 	if (r < 0)
 		return r;
-	r = S_ISREG(ret_e->attr.st_mode) ? do_open(view, ret_e->ino, fi)
+	r = S_ISREG(ret_e->attr.st_mode) ? do_open(view, req, ret_e->ino, fi)
 					 : -ESTALE;
 	if (r < 0)
 		entry_forget(view, ret_e);
@@ -123,7 +135,7 @@ static int make_new(struct view *view, fuse_req_t req,
 	r = entry_of_file(view, entry, &stx, ret_e, &inode);
 	if (r < 0)
 		return r;
-	r = make_handle(view, inode, &stx, fi->flags, &fd, fi);
+	r = make_handle(view, req, inode, &stx, &fd, fi);
 	if (r < 0)
 		entry_forget(view, ret_e);
 	return r;
@@ -138,7 +150,7 @@ static int do_create(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	int r;
 
 	if (!(fi->flags & O_EXCL)) {
-		r = open_existing(view, parent, name, ret_e, fi);
+		r = open_existing(view, req, parent, name, ret_e, fi);
 		if (r != -ENOENT)
 			return r;
 	}
@@ -146,7 +158,7 @@ static int do_create(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	if (r == 0)
 		r = make_new(view, req, &entry, mode, ret_e, fi);
 	if (r == -EEXIST && !(fi->flags & O_EXCL))
-		r = open_existing(view, parent, name, ret_e, fi);
+		r = open_existing(view, req, parent, name, ret_e, fi);
 	return r;
 }
 
@@ -157,7 +169,7 @@ static void reply_created(fuse_req_t req, struct view *view, int r,
 	if (r < 0) {
 		fuse_reply_err(req, -r);
 	} else if (fuse_reply_create(req, e, fi) < 0) {
-		file_close(file_of(fi));
+		close_handle(view, req, fi);
 		entry_forget(view, e);
 	}
 }
@@ -198,7 +210,7 @@ static int do_tmpfile(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	r = entry_of_file(view, &nameless, &stx, ret_e, &inode);
 	if (r < 0)
 		return r;
-	r = make_handle(view, inode, &stx, fi->flags, &fd, fi);
+	r = make_handle(view, req, inode, &stx, &fd, fi);
 	if (r < 0)
 		entry_forget(view, ret_e);
 	return r;
@@ -322,11 +334,11 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	if (!view)
 		return;
-	/* Stores through a mapping changed times that the kernel hasn't seen.
-	 */
-	if (file->mapped)
+	/* Stores through a mapping change attributes behind the kernel. */
+	if (file->mapped ||
+	    (file->passed_through && (file->flags & O_ACCMODE) != O_RDONLY))
 		notify_inode(view, ino, -1);
-	file_close(file);
+	close_handle(view, req, fi);
 	fuse_reply_err(req, 0);
 }
 

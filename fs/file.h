@@ -17,8 +17,10 @@ struct file {
 	int fd;			 /* owned */
 	int flags;		 /* of open(2) */
 	struct content *content; /* read instead of fd; owned reference */
-	bool mapped;		 /* written through a mapping */
-	unsigned int refs;	 /* protected by the table's lock */
+	bool passed_through;	 /* see passthrough.h, as the next */
+	bool counted_plain;
+	bool mapped;	   /* written through a mapping */
+	unsigned int refs; /* protected by the table's lock */
 	struct file *next; /* of the inode; protected by the table's lock */
 };
 

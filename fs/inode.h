@@ -61,6 +61,10 @@ struct inode {
 		bool settled; /* can't change without the stamp changing */
 	} stamp;
 
+	/* Protected by view->backing_lock: see passthrough.h. */
+	int backing_id;
+	unsigned int n_through, n_plain;
+
 	/* The table's. */
 	struct inode *next_by_id, *next_by_key;
 	struct inode *newer, *older; /* those with a descriptor, by use */

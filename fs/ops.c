@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "fs/caller.h"
+#include "fs/passthrough.h"
 
 /*
  * What may be asked of the kernel. Not: WRITEBACK_CACHE (others write behind
@@ -42,6 +43,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	/* A target that reads rewritten may change with the view. */
 	if (view->rewrites)
 		fuse_unset_feature_flag(conn, FUSE_CAP_CACHE_SYMLINKS);
+	passthrough_init(view, conn);
 	conn->time_gran = 1;
 }
 

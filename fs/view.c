@@ -127,6 +127,7 @@ int view_init(struct view *view, const struct session_spec *session,
 	}
 	view->asks_opendir = policy_has_access(view->policy, ACCESS_NONE) ||
 			     !view->table.trust_birth;
+	pthread_mutex_init(&view->backing_lock, NULL);
 	r = pin_all(view);
 	if (r < 0) {
 		view->table.root->fd = -1; /* stays the caller's */

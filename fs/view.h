@@ -84,6 +84,10 @@ struct view {
 	bool asks_opendir; /* directories are opened by a request */
 	bool rewrites;	   /* some files read differently, see content.h */
 
+	/* Guards the choices of passthrough.h. */
+	pthread_mutex_t backing_lock;
+	bool passes_through; /* atomic enough: it is only ever taken back */
+
 	struct fuse_session *fuse;
 	struct inode_table table;
 
