@@ -1,0 +1,267 @@
+#include "mountctl/holders.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/fileio.h"
+#include "fs/lib/path.h"
+#include "fs/lib/process.h"
+#include "mountctl/mounts.h"
+
+/* Of a command line, what is worth a look. */
+#define COMMAND_MAX 4096
+
+/*
+ * How a process is found to hold: 1 and *ret_path (may stay NULL), 0, or
+ * -ENOMEM. dir_fd is its directory in /proc.
+ */
+typedef int holds_fn(pid_t pid, int dir_fd, void *data, char **ret_path);
+
+void holders_release(struct holders *holders)
+{
+	for (size_t i = 0; i < holders->n; i++) {
+		free(holders->holder[i].command);
+		free(holders->holder[i].path);
+	}
+	free(holders->holder);
+	*holders = (struct holders){0};
+}
+
+/* A kernel thread, or a process that is ending, has no arguments. */
+static int read_command(int dir_fd, char **ret_command)
+{
+	autofd int fd = openat(dir_fd, "cmdline", O_RDONLY | O_CLOEXEC);
+	char text[COMMAND_MAX];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+	while (n > 0 && text[n - 1] == '\0')
+		n--;
+	if (n <= 0) {
+		int r = read_file_at(dir_fd, "comm", COMMAND_MAX, ret_command,
+				     NULL);
+
+		if (r == 0)
+			(*ret_command)[strcspn(*ret_command, "\n")] = '\0';
+		return r;
+	}
+	for (ssize_t i = 0; i < n; i++)
+		if (text[i] == '\0')
+			text[i] = ' ';
+	text[n] = '\0';
+	*ret_command = strdup(text);
+	return *ret_command ? 0 : -ENOMEM;
+}
+
+/* Takes ownership of path. */
+static int add_holder(struct holders *holders, pid_t pid, int dir_fd,
+		      char *path)
+{
+	autofree char *owned_path = path, *command = NULL;
+	struct holder *grown;
+	uint64_t start_time;
+
+	/* It may be gone by now. */
+	if (process_start_time(pid, &start_time) < 0 ||
+	    read_command(dir_fd, &command) < 0)
+		return 0;
+	grown = reallocarray(holders->holder, holders->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	holders->holder = grown;
+	grown[holders->n++] = (struct holder){
+		.pid = pid,
+		.start_time = start_time,
+		.command = steal_pointer(&command),
+		.path = steal_pointer(&owned_path),
+	};
+	return 0;
+}
+
+static int ask_process(struct holders *holders, int proc_fd, const char *name,
+		       holds_fn *holds, void *data)
+{
+	autofd int dir_fd =
+		openat(proc_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	pid_t pid = (pid_t)strtol(name, NULL, 10);
+	char *path = NULL;
+	int r;
+
+	if (dir_fd < 0 || pid == getpid())
+		return 0;
+	r = holds(pid, dir_fd, data, &path);
+	return r == 1 ? add_holder(holders, pid, dir_fd, path) : r;
+}
+
+static int compare_holders(const void *a, const void *b)
+{
+	const struct holder *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static int ask_all(holds_fn *holds, void *data, struct holders *ret_holders)
+{
+	struct holders holders = {0};
+	autodir DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+	int r = 0;
+
+	if (!proc)
+		return -errno;
+	while (r == 0 && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			r = ask_process(&holders, dirfd(proc), entry->d_name,
+					holds, data);
+	if (r < 0) {
+		holders_release(&holders);
+		return r;
+	}
+	if (holders.n > 0)
+		qsort(holders.holder, holders.n, sizeof(*holders.holder),
+		      compare_holders);
+	*ret_holders = holders;
+	return 0;
+}
+
+/*
+ * By path.
+ */
+
+static bool is_in_any(const char *path, const struct strings *dirs)
+{
+	for (size_t i = 0; i < dirs->n; i++)
+		if (path_starts_with(path, dirs->s[i], NULL))
+			return true;
+	return false;
+}
+
+/* A link of /proc whose text leads into one of dirs. */
+static int link_holds(int dir_fd, const char *name, const struct strings *dirs,
+		      char **ret_path)
+{
+	autofree char *target = NULL;
+	int r = read_link_at(dir_fd, name, &target);
+
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 || !is_in_any(target, dirs))
+		return 0;
+	*ret_path = steal_pointer(&target);
+	return 1;
+}
+
+static int files_hold(int dir_fd, const struct strings *dirs, char **ret_path)
+{
+	int fd = openat(dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autodir DIR *files = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int r = 0;
+
+	while (files && r == 0 && (entry = readdir(files)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			r = link_holds(fd, entry->d_name, dirs, ret_path);
+	return r;
+}
+
+/* Of the fields of a line only the path has a slash. */
+static int mappings_hold(int dir_fd, const struct strings *dirs,
+			 char **ret_path)
+{
+	int fd = openat(dir_fd, "maps", O_RDONLY | O_CLOEXEC);
+	autofile FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+	autofree char *line = NULL;
+	size_t room = 0;
+
+	while (maps && getline(&line, &room, maps) > 0) {
+		const char *path = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		if (!path || !is_in_any(path, dirs))
+			continue;
+		*ret_path = strdup(path);
+		return *ret_path ? 1 : -ENOMEM;
+	}
+	return 0;
+}
+
+static int holds_path(pid_t pid, int dir_fd, void *data, char **ret_path)
+{
+	static const char *const links[] = {"cwd", "root", "exe"};
+	const struct strings *dirs = data;
+	int r = 0;
+
+	(void)pid;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
+		r = link_holds(dir_fd, links[i], dirs, ret_path);
+	if (r == 0)
+		r = files_hold(dir_fd, dirs, ret_path);
+	return r == 0 ? mappings_hold(dir_fd, dirs, ret_path) : r;
+}
+
+int holders_of_paths(const struct strings *mountpoints,
+		     struct holders *ret_holders)
+{
+	struct strings dirs = *mountpoints;
+
+	return ask_all(holds_path, &dirs, ret_holders);
+}
+
+/*
+ * By device. All processes of a mount namespace answer alike.
+ */
+
+struct device_search {
+	struct strings devices; /* borrowed */
+	struct strings with;	/* namespaces that have one of them */
+	struct strings without;
+};
+
+static bool has_device(const struct view_mounts *mounts,
+		       const struct strings *devices)
+{
+	for (size_t i = 0; i < mounts->n; i++)
+		if (strings_contain(devices, mounts->mount[i].device))
+			return true;
+	return false;
+}
+
+static int holds_device(pid_t pid, int dir_fd, void *data, char **ret_path)
+{
+	struct device_search *search = data;
+	struct view_mounts mounts = {0};
+	autofree char *namespace = NULL;
+	bool holds;
+	int r = read_link_at(dir_fd, "ns/mnt", &namespace);
+
+	(void)ret_path;
+	if (r == 0 && strings_contain(&search->with, namespace))
+		return 1;
+	if (r == 0 && strings_contain(&search->without, namespace))
+		return 0;
+	if (view_mounts_read(pid, &mounts) < 0)
+		return 0;
+	holds = has_device(&mounts, &search->devices);
+	view_mounts_release(&mounts);
+	if (namespace)
+		r = strings_add(holds ? &search->with : &search->without,
+				namespace);
+	return r == -ENOMEM ? r : holds;
+}
+
+int holders_of_devices(const struct strings *devices,
+		       struct holders *ret_holders)
+{
+	struct device_search search = {.devices = *devices};
+	int r = ask_all(holds_device, &search, ret_holders);
+
+	strings_release(&search.with);
+	strings_release(&search.without);
+	return r;
+}
