@@ -1,0 +1,310 @@
+#include "mountctl/ending.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/path.h"
+#include "fs/lib/process.h"
+#include "mountctl/clock.h"
+#include "mountctl/mounts.h"
+#include "mountctl/output.h"
+
+/* Between two looks at something that will change soon. */
+#define PAUSE_MS 50
+
+/* How long the end of a process may take that has nothing left to do. */
+#define GRACE_MS 2000
+
+int session_await_end(const struct record *record, int64_t deadline)
+{
+	autofd int fd = process_open(record->pid, record->start_time);
+	struct pollfd ended = {.fd = fd, .events = POLLIN};
+
+	if (fd < 0)
+		return fd == -ESRCH ? 0 : -ETIMEDOUT;
+	for (;;) {
+		int64_t left = deadline - now_ms();
+		int n = poll(&ended, 1, left > 0 ? (int)left : 0);
+
+		if (n > 0)
+			return 0;
+		if (n == 0 && left <= 0)
+			return -ETIMEDOUT;
+	}
+}
+
+/* The record goes with the process; what it leaves is removed here. */
+static int drop_record(const char *name, char **message)
+{
+	int r = record_remove(name);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r == -ENOTEMPTY)
+		return explain(r, message,
+			       "the record of session '%s' is removed, but "
+			       "there are other files beside it",
+			       name);
+	if (r < 0)
+		return explain(r, message,
+			       "cannot remove the record of session '%s': %s",
+			       name, strerror(-r));
+	return 0;
+}
+
+/*
+ * Unmounting.
+ */
+
+/* Is the session's view there? 1; 0: nothing of ours is; -errno, message. */
+static int is_mounted(const struct record *record, const char *mountpoint,
+		      char **message)
+{
+	struct view_mounts mounts = {0};
+	const struct view_mount *mount;
+	int r = view_mounts_read(0, &mounts);
+
+	if (r < 0)
+		return explain(r, message, "cannot read the mounts: %s",
+			       strerror(-r));
+	mount = view_mounts_at(&mounts, mountpoint);
+	if (mount && !strings_contain(&record->devices, mount->device))
+		r = explain(-EBUSY, message,
+			    "what is mounted at '%s' isn't the view of session "
+			    "'%s'",
+			    mountpoint, record->spec.name);
+	else
+		r = mount != NULL;
+	view_mounts_release(&mounts);
+	return r;
+}
+
+static int unmount_view(const struct record *record, const char *mountpoint,
+			bool lazy, int64_t deadline, char **message)
+{
+	for (;;) {
+		int r = is_mounted(record, mountpoint, message);
+
+		if (r == 1)
+			r = mount_detach(mountpoint, lazy, message);
+		else
+			return r;
+		if (r == 0 || r != -EBUSY)
+			return r;
+		if (now_ms() >= deadline)
+			return r;
+		sleep_ms(PAUSE_MS);
+	}
+}
+
+/* The last first: a view may be mounted within an earlier one's. */
+static int unmount_views(const struct record *record, bool lazy,
+			 int64_t deadline, char **message)
+{
+	const struct session_spec *spec = &record->spec;
+	int r = 0;
+
+	for (size_t i = spec->n_views; r == 0 && i > 0; i--)
+		if (spec->views[i - 1].mountpoint)
+			r = unmount_view(record, spec->views[i - 1].mountpoint,
+					 lazy, deadline, message);
+	return r;
+}
+
+static int find_users(const struct record *record, struct holders *ret_holders)
+{
+	const struct session_spec *spec = &record->spec;
+	struct strings mountpoints = {0};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < spec->n_views; i++)
+		if (spec->views[i].mountpoint)
+			r = strings_add(&mountpoints,
+					spec->views[i].mountpoint);
+	if (r == 0)
+		r = holders_of_paths(&mountpoints, ret_holders);
+	strings_release(&mountpoints);
+	return r;
+}
+
+static int end_view(const struct record *record, bool lazy, int64_t deadline,
+		    struct holders *ret_holders, char **message)
+{
+	int64_t grace;
+	int r = unmount_views(record, lazy, deadline, message);
+
+	if (r == -EBUSY)
+		find_users(record, ret_holders);
+	if (r < 0)
+		return r;
+	grace = now_ms() + GRACE_MS;
+	if (lazy || deadline < grace)
+		deadline = grace;
+	r = session_await_end(record, deadline);
+	return r < 0 ? -EINPROGRESS : drop_record(record->spec.name, message);
+}
+
+/*
+ * Signalling.
+ */
+
+static int send_signal(pid_t pid, uint64_t start_time, int number)
+{
+	autofd int fd = process_open(pid, start_time);
+
+	if (fd < 0)
+		return fd;
+	if (syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static bool is_among(const struct holder *holder, const struct holders *others)
+{
+	for (size_t i = 0; i < others->n; i++)
+		if (others->holder[i].pid == holder->pid &&
+		    others->holder[i].start_time == holder->start_time)
+			return true;
+	return false;
+}
+
+/* Each is asked once; one that is stopped has to go on to hear it. */
+static void ask_to_end(const struct holders *holders,
+		       const struct holders *asked)
+{
+	for (size_t i = 0; i < holders->n; i++) {
+		const struct holder *holder = &holders->holder[i];
+
+		if (is_among(holder, asked))
+			continue;
+		send_signal(holder->pid, holder->start_time, SIGTERM);
+		send_signal(holder->pid, holder->start_time, SIGCONT);
+	}
+}
+
+static int end_processes(const struct record *record, int64_t deadline,
+			 struct holders *ret_holders, char **message)
+{
+	struct holders asked = {0};
+
+	for (;;) {
+		struct holders holders = {0};
+		int64_t next = now_ms() + PAUSE_MS;
+		int r = holders_of_devices(&record->devices, &holders);
+
+		if (r < 0) {
+			holders_release(&asked);
+			return explain(r, message,
+				       "cannot look for processes: %s",
+				       strerror(-r));
+		}
+		ask_to_end(&holders, &asked);
+		holders_release(&asked);
+		asked = holders;
+		if (session_await_end(record, next) == 0) {
+			holders_release(&asked);
+			return drop_record(record->spec.name, message);
+		}
+		if (now_ms() >= deadline) {
+			*ret_holders = asked;
+			return -EBUSY;
+		}
+	}
+}
+
+/* The views of its session answer ENOTCONN from then on. */
+static int end_server(const struct record *record, char **message)
+{
+	int r = send_signal(record->pid, record->start_time, SIGTERM);
+
+	if (r < 0 && r != -ESRCH)
+		return explain(r, message,
+			       "cannot end the filesystem process %ld: %s",
+			       (long)record->pid, strerror(-r));
+	r = session_await_end(record, now_ms() + GRACE_MS);
+	if (r < 0)
+		return explain(r, message,
+			       "the filesystem process %ld doesn't end",
+			       (long)record->pid);
+	return drop_record(record->spec.name, message);
+}
+
+int session_end(const struct record *record, bool lazy, int64_t deadline,
+		struct holders *ret_holders, char **message)
+{
+	switch (record->spec.tier) {
+	case TIER_VIEW:
+		return end_view(record, lazy, deadline, ret_holders, message);
+	case TIER_ENFORCED:
+		return lazy ? end_server(record, message)
+			    : end_processes(record, deadline, ret_holders,
+					    message);
+	case TIER_NONE:
+		break;
+	}
+	return explain(-EINVAL, message, "session '%s' has no view",
+		       record->spec.name);
+}
+
+/*
+ * Dead sessions.
+ */
+
+int session_clear(const struct record *record, char **message)
+{
+	int r = 0;
+
+	if (record->spec.tier == TIER_VIEW)
+		r = unmount_views(record, true, now_ms(), message);
+	return r < 0 ? r : drop_record(record->spec.name, message);
+}
+
+static int unmount_all_in(const char *dir, char **message)
+{
+	struct view_mounts mounts = {0};
+	int r = view_mounts_read(0, &mounts);
+
+	if (r < 0)
+		return explain(r, message, "cannot read the mounts: %s",
+			       strerror(-r));
+	for (size_t i = mounts.n; r == 0 && i > 0; i--) {
+		const struct view_mount *mount = &mounts.mount[i - 1];
+
+		if (!mount->hidden &&
+		    path_starts_with(mount->mountpoint, dir, NULL))
+			r = mount_detach(mount->mountpoint, false, message);
+	}
+	view_mounts_release(&mounts);
+	return r;
+}
+
+int session_clear_unreadable(const char *name, char **message)
+{
+	autofree char *base = NULL, *dir = NULL;
+	autofd int fd = -1;
+	int64_t deadline;
+	int r = record_base_open(false, &fd, &base);
+
+	if (r < 0)
+		return explain(r, message, "cannot read the records: %s",
+			       strerror(-r));
+	dir = path_join(base, name);
+	if (!dir)
+		return -ENOMEM;
+	r = unmount_all_in(dir, message);
+	if (r < 0)
+		return r;
+	deadline = now_ms() + GRACE_MS;
+	while (record_remove(name) == -EBUSY) {
+		if (now_ms() >= deadline)
+			return -EBUSY;
+		sleep_ms(PAUSE_MS);
+	}
+	return drop_record(name, message);
+}
