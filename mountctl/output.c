@@ -51,7 +51,21 @@ char *text_escape(const char *text)
 	return escaped;
 }
 
-/* One write(2) a line, so that lines of several processes don't mix. */
+int text_width(const char *escaped)
+{
+	size_t length = mbstowcs(NULL, escaped, 0);
+	autofree wchar_t *wide = NULL;
+	int width;
+
+	if (length != (size_t)-1)
+		wide = calloc(length + 1, sizeof(*wide));
+	if (!wide)
+		return (int)strlen(escaped);
+	mbstowcs(wide, escaped, length);
+	width = wcswidth(wide, length);
+	return width < 0 ? (int)length : width;
+}
+
 static void print_line(const char *prefix, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 static void print_line(const char *prefix, const char *format, va_list args)

@@ -40,4 +40,7 @@ int fail_message(int r, const char *message);
  */
 char *text_escape(const char *text);
 
+/* How many columns of a terminal such text takes. */
+int text_width(const char *escaped);
+
 #endif

@@ -1,0 +1,299 @@
+#include "mountctl/report.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/lib/cleanup.h"
+#include "mountctl/layout.h"
+
+#define SCHEMA_VERSION 1
+
+/*
+ * Within strings JSON may hold DEL and U+0080 to U+009F as they are, which
+ * would drive a terminal. They stand nowhere else.
+ */
+static void print_text(const char *text)
+{
+	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+		if (s[0] == 0x7f) {
+			printf("\\u007f");
+		} else if (s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0) {
+			printf("\\u00%02x", s[1]);
+			s++;
+		} else {
+			putchar(s[0]);
+		}
+	}
+}
+
+/* Prints and frees the object; complete: was everything put into it? */
+static int print_object(cJSON *object, bool complete)
+{
+	autofree char *text = complete ? cJSON_Print(object) : NULL;
+
+	cJSON_Delete(object);
+	if (!text)
+		return -ENOMEM;
+	print_text(text);
+	putchar('\n');
+	return 0;
+}
+
+static bool put_text(cJSON *object, const char *key, const char *bytes)
+{
+	autofree char *text = NULL;
+
+	if (!bytes)
+		return cJSON_AddNullToObject(object, key);
+	text = json_text_encode(bytes);
+	return text && cJSON_AddStringToObject(object, key, text);
+}
+
+static bool put_number(cJSON *object, const char *key, double number)
+{
+	return cJSON_AddNumberToObject(object, key, number);
+}
+
+static cJSON *append_object(cJSON *array)
+{
+	cJSON *item = array ? cJSON_CreateObject() : NULL;
+
+	if (item)
+		cJSON_AddItemToArray(array, item);
+	return item;
+}
+
+static bool put_strings(cJSON *object, const char *key,
+			const struct strings *strings)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, key);
+
+	for (size_t i = 0; array && i < strings->n; i++) {
+		autofree char *text = json_text_encode(strings->s[i]);
+		cJSON *item = text ? cJSON_CreateString(text) : NULL;
+
+		if (!item)
+			return false;
+		cJSON_AddItemToArray(array, item);
+	}
+	return array;
+}
+
+static bool put_processes(cJSON *object, const struct holders *processes)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, "processes");
+
+	for (size_t i = 0; processes && i < processes->n; i++) {
+		const struct holder *holder = &processes->holder[i];
+		cJSON *item = append_object(array);
+
+		if (!item || !put_number(item, "pid", holder->pid) ||
+		    !put_text(item, "command", holder->command))
+			return false;
+	}
+	return array;
+}
+
+static bool put_directory(cJSON *object, const struct session_spec *spec)
+{
+	autofree char *directory = session_directory(spec);
+
+	return directory && put_text(object, "directory", directory);
+}
+
+static bool put_session(cJSON *object, const struct report *report)
+{
+	const struct record *record = report->record;
+	const struct session_spec *spec = &record->spec;
+	const struct view_spec *view = spec->n_views > 0 ? spec->views : NULL;
+
+	return put_text(object, "session", spec->name) &&
+	       put_text(object, "tier", tier_name(spec->tier)) &&
+	       put_text(object, "state", session_state_name(report->state)) &&
+	       put_number(object, "pid", record->pid) &&
+	       put_number(object, "since", (double)record->since) &&
+	       put_text(object, "root", view ? view->root : NULL) &&
+	       put_text(object, "mountpoint", view ? view->mountpoint : NULL) &&
+	       put_text(object, "main", spec->main) &&
+	       put_text(object, "worktree", spec->worktree) &&
+	       put_directory(object, spec) &&
+	       put_text(object, "command", record->command) &&
+	       put_processes(object, report->processes);
+}
+
+static cJSON *new_object(void)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	if (object)
+		put_number(object, "schema_version", SCHEMA_VERSION);
+	return object;
+}
+
+int report_session(const struct report *report)
+{
+	cJSON *object = new_object();
+
+	return print_object(object, object && put_session(object, report));
+}
+
+static bool put_sessions(cJSON *object, const struct report *reports, size_t n)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, "sessions");
+
+	for (size_t i = 0; array && i < n; i++) {
+		cJSON *item = append_object(array);
+
+		if (!item || !put_session(item, &reports[i]))
+			return false;
+	}
+	return array;
+}
+
+int report_list(const struct report *reports, size_t n,
+		const struct strings *unreadable)
+{
+	cJSON *object = new_object();
+
+	return print_object(
+		object, object && put_sessions(object, reports, n) &&
+				put_strings(object, "unreadable", unreadable));
+}
+
+static bool put_rules(cJSON *object, const struct rules *rules)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, "rules");
+
+	for (size_t i = 0; array && i < rules->n; i++) {
+		const struct rule *rule = &rules->rule[i];
+		cJSON *item = append_object(array);
+
+		if (!item || !put_text(item, "path", rule->path) ||
+		    !put_text(item, "access", access_name(rule->access)) ||
+		    !put_text(item, "origin", origin_name(rule->origin)) ||
+		    !put_text(item, "reason", rule->reason))
+			return false;
+	}
+	return array;
+}
+
+static bool put_views(cJSON *object, const struct session_spec *spec)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, "views");
+
+	for (size_t i = 0; array && i < spec->n_views; i++) {
+		cJSON *item = append_object(array);
+
+		if (!item || !put_text(item, "root", spec->views[i].root) ||
+		    !put_text(item, "mountpoint", spec->views[i].mountpoint))
+			return false;
+	}
+	return array;
+}
+
+static bool put_requests(cJSON *object, const struct control_status *counters)
+{
+	cJSON *requests = cJSON_AddObjectToObject(object, "requests");
+
+	for (size_t i = 0; requests && i < counters->n_requests; i++)
+		if (!put_number(requests, counters->requests[i].name,
+				(double)counters->requests[i].count))
+			return false;
+	return requests &&
+	       put_number(object, "requests_total",
+			  (double)counters->requests_total) &&
+	       put_number(object, "denials", (double)counters->denials) &&
+	       put_number(object, "uptime", (double)counters->uptime);
+}
+
+static bool put_counters(cJSON *object, const struct control_status *counters)
+{
+	static const char *const keys[] = {
+		"requests",
+		"requests_total",
+		"denials",
+		"uptime",
+	};
+
+	if (counters)
+		return put_requests(object, counters);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (!cJSON_AddNullToObject(object, keys[i]))
+			return false;
+	return true;
+}
+
+int report_status(const struct report *report)
+{
+	static const struct strings none;
+	const struct session_spec *spec = &report->record->spec;
+	const struct strings *uncovered =
+		report->uncovered ? report->uncovered : &none;
+	cJSON *object = new_object();
+
+	return print_object(
+		object, object && put_session(object, report) &&
+				put_text(object, "git_dir", spec->git_dir) &&
+				put_views(object, spec) &&
+				put_strings(object, "native", &spec->native) &&
+				put_rules(object, &spec->rules) &&
+				put_strings(object, "uncovered", uncovered) &&
+				put_counters(object, report->counters));
+}
+
+/*
+ * YAML. A JSON string is one of YAML's, too.
+ */
+
+static int print_quoted(const char *bytes)
+{
+	autofree char *encoded = json_text_encode(bytes), *text = NULL;
+	cJSON *item = encoded ? cJSON_CreateString(encoded) : NULL;
+
+	text = item ? cJSON_PrintUnformatted(item) : NULL;
+	cJSON_Delete(item);
+	if (!text)
+		return -ENOMEM;
+	print_text(text);
+	return 0;
+}
+
+static int print_paths(const char *key, const struct rules *rules, bool denied)
+{
+	size_t n = 0;
+
+	printf("  %s:", key);
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct rule *rule = &rules->rule[i];
+		int r;
+
+		if ((rule->access != ACCESS_RW) != denied ||
+		    !rule_is_effective(rules, rule))
+			continue;
+		printf("\n    - ");
+		r = print_quoted(rule->path);
+		if (r < 0)
+			return r;
+		n++;
+	}
+	printf(n > 0 ? "\n" : " []\n");
+	return 0;
+}
+
+int report_yaml(const struct report *report)
+{
+	const struct session_spec *spec = &report->record->spec;
+	bool enforced =
+		spec->tier == TIER_ENFORCED && report->state != SESSION_DEAD;
+	int r;
+
+	printf("sandbox:\n  tier: %s\n  launcher: %s\n",
+	       enforced ? "enforced" : "none",
+	       enforced ? "worktreefs" : "null");
+	r = print_paths("deny", &spec->rules, true);
+	return r < 0 ? r : print_paths("allow", &spec->rules, false);
+}

@@ -1,0 +1,46 @@
+/*
+ * What the commands report about sessions, as JSON for programs. Each object
+ * has "schema_version": 1 at its top. Paths are written as in spec.h.
+ */
+#ifndef WORKTREEFS_REPORT_H
+#define WORKTREEFS_REPORT_H
+
+#include <stddef.h>
+
+#include "mountctl/control.h"
+#include "mountctl/holders.h"
+#include "mountctl/sessions.h"
+
+/* One session and what was found out about it; all of it borrowed. */
+struct report {
+	const struct record *record;
+	enum session_state state;
+	const struct holders *processes;       /* behind run, or NULL */
+	const struct control_status *counters; /* or NULL: nobody answered */
+	const struct strings *uncovered; /* worktrees made since, or NULL */
+};
+
+/*
+ * These print to stdout, ending with a newline. 0 or -ENOMEM.
+ *
+ * { "schema_version": 1, "session": "n", "tier": "view", "state": "live",
+ *   "pid": 7, "since": 1700000000, "root": "/r", "mountpoint": "/m",
+ *   "main": "/r", "worktree": "/r/wt", "directory": "/m/wt",
+ *   "command": null, "processes": [{"pid": 8, "command": "make"}] }
+ *
+ * directory is where to work: the worktree as it is seen through the view.
+ */
+int report_session(const struct report *report);
+/* { "schema_version": 1, "sessions": [ the same, ... ], "unreadable": [] } */
+int report_list(const struct report *reports, size_t n,
+		const struct strings *unreadable);
+/*
+ * The same as report_session(), and "git_dir", "views", "native", "rules",
+ * "uncovered", "requests", "requests_total", "denials", "uptime", the last four
+ * null where nobody answered.
+ */
+int report_status(const struct report *report);
+/* The block "sandbox:" of a summary record, in YAML. */
+int report_yaml(const struct report *report);
+
+#endif
