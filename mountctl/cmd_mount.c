@@ -1,0 +1,600 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/process.h"
+#include "fs/lib/wire.h"
+#include "mountctl/clock.h"
+#include "mountctl/command.h"
+#include "mountctl/ending.h"
+#include "mountctl/mountpoints.h"
+#include "mountctl/options.h"
+#include "mountctl/output.h"
+#include "mountctl/plan.h"
+#include "mountctl/report.h"
+#include "mountctl/server.h"
+#include "mountctl/sessions.h"
+
+/* How long the first look at a view may take. */
+#define PROBE_MS 10000
+
+/* How long the end of a broken set-up, or of -f, may take. */
+#define END_MS 5000
+
+struct mount_options {
+	struct plan_options plan;
+	struct strings fuse; /* -o */
+	char *at;
+	bool foreground;
+	bool json;
+};
+
+/* A set-up under way, and what has to go if it is broken off. */
+struct job {
+	struct session_spec *spec; /* borrowed */
+	char *dir;  /* the session's directory; NULL: unclaimed */
+	char *made; /* mount point that was made elsewhere */
+	int dir_fd;
+	int lock_fd;
+	int sock;
+	char **message;
+};
+
+/*
+ * Signals that would end us wait until the set-up is whole, or undone.
+ */
+
+static sigset_t ending_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	return set;
+}
+
+static bool is_interrupted(void)
+{
+	sigset_t pending;
+
+	if (sigpending(&pending) < 0)
+		return false;
+	return sigismember(&pending, SIGINT) ||
+	       sigismember(&pending, SIGTERM) || sigismember(&pending, SIGHUP);
+}
+
+/*
+ * Setting up.
+ */
+
+static int claim(struct job *job)
+{
+	const char *name = job->spec->name;
+	int r = record_claim(name, &job->dir_fd, &job->lock_fd, &job->dir);
+
+	if (r == -EEXIST)
+		return explain(r, job->message,
+			       "session '%s' is just being started by "
+			       "somebody else",
+			       name);
+	if (r == -EPERM)
+		return explain(r, job->message,
+			       "the directory of sessions isn't yours alone");
+	if (r == -EBUSY)
+		return explain(r, job->message,
+			       "a view is still mounted in the directory of "
+			       "session '%s'; 'mountctl unmount %s' clears it "
+			       "away",
+			       name, name);
+	if (r < 0)
+		return explain(r, job->message,
+			       "cannot start a record of session '%s': %s",
+			       name, strerror(-r));
+	return 0;
+}
+
+static int open_roots(const struct session_spec *spec, int *roots,
+		      char **message)
+{
+	for (size_t i = 0; i < spec->n_views; i++) {
+		const char *root = spec->views[i].root;
+
+		roots[i] = open(root,
+				O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+		if (roots[i] < 0) {
+			int r = -errno;
+
+			return explain(r, message, "cannot open '%s': %s", root,
+				       strerror(-r));
+		}
+	}
+	return 0;
+}
+
+static int start_server(struct job *job)
+{
+	int roots[WIRE_MAX_FDS];
+	int r;
+
+	for (size_t i = 0; i < WIRE_MAX_FDS; i++)
+		roots[i] = -1;
+	r = open_roots(job->spec, roots, job->message);
+	if (r == 0)
+		r = server_start(job->spec, job->dir_fd, job->lock_fd, job->dir,
+				 roots, &job->sock, job->message);
+	for (size_t i = 0; i < WIRE_MAX_FDS; i++)
+		cleanup_fdp(&roots[i]);
+	return r < 0 ? r : server_serve(job->sock, NULL, 0, job->message);
+}
+
+/* Waits for a child, but no longer than the time; then it is killed. */
+static int await_child(pid_t pid, int timeout_ms)
+{
+	autofd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd ended = {.fd = fd, .events = POLLIN};
+	int status, r = -ETIMEDOUT;
+
+	if (fd >= 0 && poll(&ended, 1, timeout_ms) == 1)
+		r = 0;
+	else
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (r == 0 && WIFEXITED(status))
+		r = -WEXITSTATUS(status);
+	return r;
+}
+
+/* Does the view answer? Asked by a child: it may not. */
+static int probe(const char *mountpoint, char **message)
+{
+	struct stat st;
+	pid_t pid = fork();
+	int r;
+
+	if (pid == 0)
+		_exit(stat(mountpoint, &st) < 0 ? errno : 0);
+	r = pid < 0 ? -errno : await_child(pid, PROBE_MS);
+	if (r < 0)
+		return explain(r, message,
+			       "the view at '%s' doesn't answer: %s",
+			       mountpoint, strerror(-r));
+	return 0;
+}
+
+static int find_devices(const struct session_spec *spec,
+			struct strings *devices, char **message)
+{
+	struct view_mounts mounts = {0};
+	int r = view_mounts_read(0, &mounts);
+
+	for (size_t i = 0; r == 0 && i < spec->n_views; i++) {
+		const char *mountpoint = spec->views[i].mountpoint;
+		const struct view_mount *mount =
+			view_mounts_at(&mounts, mountpoint);
+
+		r = mount ? strings_add(devices, mount->device)
+			  : explain(-ENOENT, message,
+				    "no view is mounted at '%s'", mountpoint);
+	}
+	view_mounts_release(&mounts);
+	return r;
+}
+
+static int commit(struct job *job)
+{
+	struct strings devices = {0};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < job->spec->n_views; i++)
+		r = probe(job->spec->views[i].mountpoint, job->message);
+	if (r == 0)
+		r = find_devices(job->spec, &devices, job->message);
+	if (r == 0 && is_interrupted())
+		r = explain(-EINTR, job->message, "interrupted");
+	if (r == 0)
+		r = server_commit(job->sock, &devices, NULL, job->message);
+	strings_release(&devices);
+	return r;
+}
+
+static int set_up(struct job *job, const char *at)
+{
+	int r = claim(job);
+
+	if (r == 0)
+		r = mountpoints_choose(job->spec, job->dir, at, job->message);
+	if (r == 0)
+		r = mountpoints_make(job->spec, job->dir, &job->made,
+				     job->message);
+	if (r == 0)
+		r = start_server(job);
+	return r < 0 ? r : commit(job);
+}
+
+/* The filesystem process ends with the socket, and lets go of the lock. */
+static void undo(struct job *job)
+{
+	int64_t deadline = now_ms() + END_MS;
+
+	cleanup_fdp(&job->sock);
+	cleanup_fdp(&job->lock_fd);
+	job->sock = job->lock_fd = -1;
+	while (job->dir && record_remove(job->spec->name) == -EBUSY &&
+	       now_ms() < deadline)
+		sleep_ms(10);
+	if (job->made)
+		rmdir(job->made);
+}
+
+static int run_job(struct session_spec *spec, const char *at, char **message)
+{
+	struct job job = {
+		.spec = spec,
+		.dir_fd = -1,
+		.lock_fd = -1,
+		.sock = -1,
+		.message = message,
+	};
+	int r = set_up(&job, at);
+
+	if (r < 0)
+		undo(&job);
+	cleanup_fdp(&job.dir_fd);
+	cleanup_fdp(&job.lock_fd);
+	cleanup_fdp(&job.sock);
+	free(job.dir);
+	free(job.made);
+	return r;
+}
+
+/*
+ * A session that is there already.
+ */
+
+/* Worktrees that others made meanwhile are no difference of the user's. */
+static void drop_siblings(struct session_spec *spec)
+{
+	struct rules *rules = &spec->rules;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rules->n; i++) {
+		struct rule *rule = &rules->rule[i];
+		bool is_main =
+			spec->main && strcmp(rule->path, spec->main) == 0;
+
+		if (rule->origin == ORIGIN_DEFAULT &&
+		    rule->access == ACCESS_RO && !is_main) {
+			free(rule->path);
+			free(rule->reason);
+		} else {
+			rules->rule[kept++] = *rule;
+		}
+	}
+	rules->n = kept;
+}
+
+/* What has to be the same for a session to be the same. */
+static char *identity(const struct session_spec *spec)
+{
+	autofree char *text = session_spec_to_json(spec);
+	struct session_spec copy;
+	char *identity;
+
+	if (!text || session_spec_from_json(text, &copy) < 0)
+		return NULL;
+	drop_siblings(&copy);
+	free(copy.state_dir);
+	copy.state_dir = NULL;
+	for (size_t i = 0; i < copy.n_views; i++) {
+		free(copy.views[i].mountpoint);
+		copy.views[i].mountpoint = NULL;
+	}
+	identity = session_spec_to_json(&copy);
+	session_spec_release(&copy);
+	return identity;
+}
+
+/* Is it mounted as it is asked for? 0, or why not. */
+static int check_mounted(const struct sessions *sessions,
+			 const struct record *record,
+			 const struct session_spec *spec, const char *at,
+			 char **message)
+{
+	autofree char *wanted = identity(spec), *found = NULL;
+	const char *name = spec->name;
+	const char *mountpoint;
+
+	found = identity(&record->spec);
+	if (!wanted || !found)
+		return -ENOMEM;
+	if (record->spec.tier != TIER_VIEW)
+		return explain(-EEXIST, message,
+			       "session '%s' is one of 'mountctl run'; give "
+			       "this one another name with -n",
+			       name);
+	if (session_state(sessions, record) == SESSION_DETACHED)
+		return explain(-EBUSY, message,
+			       "session '%s' is unmounted, but still in use; "
+			       "give this one another name with -n",
+			       name);
+	if (strcmp(wanted, found) != 0)
+		return explain(-EEXIST, message,
+			       "session '%s' is mounted with other rules; "
+			       "unmount it first, or give this one another "
+			       "name with -n",
+			       name);
+	mountpoint = record->spec.views[0].mountpoint;
+	if (at && strcmp(at, mountpoint) != 0)
+		return explain(-EEXIST, message,
+			       "session '%s' is mounted at '%s'", name,
+			       mountpoint);
+	return 0;
+}
+
+/* 1: it is mounted already; 0: it is now. */
+static int mount_with(const struct sessions *sessions,
+		      struct session_spec *spec, const char *at, char **message)
+{
+	const struct record *record = sessions_named(sessions, spec->name);
+	autofree char *place = NULL;
+	int r = 0;
+
+	if (at)
+		r = sessions_resolve(sessions, at, &place, message);
+	if (r == 0 && record && record->live) {
+		r = check_mounted(sessions, record, spec, place, message);
+		return r < 0 ? r : 1;
+	}
+	if (r == 0 && record)
+		r = session_clear(record, message);
+	if (r == 0 && place)
+		r = mountpoints_clear(sessions, place, message);
+	return r < 0 ? r : run_job(spec, place, message);
+}
+
+static int mount_session(struct session_spec *spec, const char *at,
+			 char **message)
+{
+	struct sessions sessions = {0};
+	int r = sessions_read(&sessions, message);
+
+	if (r == 0)
+		r = mount_with(&sessions, spec, at, message);
+	sessions_release(&sessions);
+	return r;
+}
+
+/*
+ * Once it is mounted.
+ */
+
+static int print_session(const struct record *record, bool json)
+{
+	autofree char *directory = NULL;
+
+	if (json)
+		return report_session(&(struct report){
+			.record = record,
+			.state = SESSION_LIVE,
+		});
+	directory = session_directory(&record->spec);
+	if (!directory)
+		return -ENOMEM;
+	printf("%s\n", directory);
+	return 0;
+}
+
+static void warn_of_tier(const struct session_spec *spec)
+{
+	for (size_t i = 0; i < spec->n_views; i++)
+		warn("the tier is 'view': absolute paths to '%s' itself are "
+		     "not covered, as they are with 'mountctl run'",
+		     spec->views[i].root);
+}
+
+/* Unmounts; from those who don't let go, too. */
+static int end_foreground(const struct record *record)
+{
+	struct holders holders = {0};
+	autofree char *message = NULL;
+	int r = session_end(record, false, now_ms() + END_MS, &holders,
+			    &message);
+
+	if (r == -EBUSY && !message)
+		r = session_end(record, true, now_ms(), &holders, &message);
+	holders_release(&holders);
+	if (r == -EINPROGRESS) {
+		say("session '%s' is unmounted, but still in use",
+		    record->spec.name);
+		return STATUS_OK;
+	}
+	return r < 0 ? fail_message(r, message) : STATUS_OK;
+}
+
+/* The filesystem process has ended: cleanly, or leaving its mounts? */
+static int judge_end(const struct record *record)
+{
+	autofree char *message = NULL;
+	struct record left;
+	int r = record_read(record->spec.name, &left);
+
+	if (r < 0)
+		return STATUS_OK;
+	r = session_clear(&left, &message);
+	record_release(&left);
+	if (r < 0)
+		return fail_message(r, message);
+	say("the filesystem process of session '%s' has died",
+	    record->spec.name);
+	return STATUS_FAILURE;
+}
+
+/* -f: until the session ends, or a signal asks us to end it. */
+static int stay(const struct record *record)
+{
+	sigset_t set = ending_signals();
+	autofd int signals = signalfd(-1, &set, SFD_CLOEXEC);
+	autofd int process = process_open(record->pid, record->start_time);
+	struct pollfd wait[] = {
+		{.fd = process, .events = POLLIN},
+		{.fd = signals, .events = POLLIN},
+	};
+	struct signalfd_siginfo info;
+
+	if (signals < 0)
+		return fail(-errno, "cannot wait for signals");
+	if (process < 0)
+		return judge_end(record);
+	while (poll(wait, ARRAY_SIZE(wait), -1) < 0)
+		if (errno != EINTR)
+			return fail(-errno, "cannot wait");
+	if (wait[0].revents)
+		return judge_end(record);
+	/* Taken, or it would end us when signals are let through again. */
+	if (read(signals, &info, sizeof(info)) < 0)
+		return fail(-errno, "cannot read a signal");
+	return end_foreground(record);
+}
+
+static int show(const struct session_spec *spec, bool already,
+		const struct mount_options *options)
+{
+	struct record record;
+	int status = STATUS_OK;
+	int r = record_read(spec->name, &record);
+
+	if (r < 0)
+		return fail(r, "cannot read the record of session '%s'",
+			    spec->name);
+	if (already)
+		say("session '%s' is mounted already", spec->name);
+	warn_of_tier(&record.spec);
+	r = print_session(&record, options->json);
+	if (r == 0 && fflush(stdout) != 0)
+		r = -errno;
+	if (r < 0)
+		status = fail(r, "cannot print the directory");
+	else if (options->foreground)
+		status = stay(&record);
+	record_release(&record);
+	return status;
+}
+
+static int mount_planned(struct session_spec *spec,
+			 const struct mount_options *options)
+{
+	autofree char *message = NULL;
+	int r = mount_session(spec, options->at, &message);
+
+	return r < 0 ? fail_message(r, message) : show(spec, r == 1, options);
+}
+
+static int mount_view(const struct mount_options *options)
+{
+	sigset_t set = ending_signals(), old;
+	struct session_spec spec;
+	autofree char *message = NULL;
+	int status,
+		r = plan_session(&options->plan, TIER_VIEW, &spec, &message);
+
+	for (size_t i = 0; r == 0 && i < options->fuse.n; i++)
+		r = strings_add(&spec.fuse_options, options->fuse.s[i]);
+	if (r < 0)
+		return fail_message(r, message);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	status = mount_planned(&spec, options);
+	session_spec_release(&spec);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return status;
+}
+
+/*
+ * Arguments.
+ */
+
+enum {
+	OPT_AT = PLAN_OPT_END,
+	OPT_JSON,
+};
+
+static int read_option(struct mount_options *options, int option)
+{
+	autofree char *message = NULL;
+	int r = 0;
+
+	switch (option) {
+	case OPT_AT:
+		free(options->at);
+		options->at = strdup(optarg);
+		r = options->at ? 0 : -ENOMEM;
+		break;
+	case OPT_JSON:
+		options->json = true;
+		break;
+	case 'f':
+		options->foreground = true;
+		break;
+	case 'o':
+		r = strings_add(&options->fuse, optarg);
+		break;
+	case 'h':
+		return STATUS_HELP;
+	case '?':
+		return STATUS_USAGE;
+	default:
+		r = plan_option(&options->plan, option, optarg, &message);
+	}
+	return r < 0 ? fail_message(r, message) : STATUS_OK;
+}
+
+static int read_arguments(int argc, char **argv, struct mount_options *options)
+{
+	static const struct option rows[] = {
+		PLAN_LONG_OPTIONS,
+		{"at", required_argument, NULL, OPT_AT},
+		{"foreground", no_argument, NULL, 'f'},
+		{"json", no_argument, NULL, OPT_JSON},
+		OPTION_ROWS_END,
+	};
+	int option, status = STATUS_OK;
+
+	while (status == STATUS_OK &&
+	       (option = option_next(argc, argv,
+				     PLAN_SHORT_OPTIONS "fho:", rows)) != -1)
+		status = read_option(options, option);
+	if (status == STATUS_OK)
+		status = operands_check(argc, argv, 0, 0, "");
+	if (status == STATUS_OK && options->at && !options->at[0])
+		return usage_error("mount: --at is empty");
+	return status;
+}
+
+int cmd_mount(int argc, char **argv)
+{
+	struct mount_options options = {0};
+	int status;
+
+	plan_options_init(&options.plan);
+	status = read_arguments(argc, argv, &options);
+	if (status == STATUS_OK)
+		status = mount_view(&options);
+	plan_options_release(&options.plan);
+	strings_release(&options.fuse);
+	free(options.at);
+	return status;
+}
