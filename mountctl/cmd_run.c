@@ -223,9 +223,10 @@ static int run_to_status(struct run *run)
 
 int cmd_run(int argc, char **argv)
 {
-	struct run run = {.launch = {.tier_fd = -1, .parent = getppid()}};
+	struct run run = {0};
 	int status;
 
+	launch_init(&run.launch);
 	plan_options_init(&run.plan);
 	status = take_arguments(&run, argc, argv);
 	if (status == 0)

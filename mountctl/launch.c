@@ -41,7 +41,6 @@ struct setup {
 	char *directory; /* the working directory, as the kernel spells it */
 	struct stat directory_was;
 	uint64_t bounding;
-	bool child_pending; /* SIGCHLD was, for whoever waits for it */
 	enum namespace_kind kind;
 	struct attachments attachments;
 	const struct strings *devices; /* of the views; borrowed */
@@ -62,6 +61,19 @@ static bool is_child_pending(void)
 	sigset_t pending;
 
 	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) == 1;
+}
+
+void launch_init(struct launch *launch)
+{
+	const struct sigaction action = {.sa_handler = SIG_DFL};
+
+	*launch = (struct launch){
+		.tier_fd = -1,
+		.parent = getppid(),
+		.child_pending = is_child_pending(),
+	};
+	/* Where it is ignored, the kernel forgets how a child ended. */
+	sigaction(SIGCHLD, &action, &launch->child_action);
 }
 
 static int read_directory(struct setup *setup, char **message)
@@ -90,7 +102,6 @@ static int setup_begin(struct setup *setup, const struct session_spec *spec,
 			       "cannot read the session's rules: "
 			       "%s",
 			       strerror(-r));
-	setup->child_pending = is_child_pending();
 	setup->bounding = confine_bounding();
 	environment_close_outer();
 	r = descriptors_gather(&setup->descriptors, message);
@@ -123,16 +134,16 @@ static int enter_directory(const struct setup *setup, char **message)
 }
 
 /* Our children are gone by now; so shall be the news of them. */
-static void forget_children(const struct setup *setup)
+static void forget_children(const struct launch *launch)
 {
 	const struct timespec now = {0};
 	sigset_t child;
 
-	if (setup->child_pending || !is_child_pending())
-		return;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	sigtimedwait(&child, NULL, &now);
+	if (!launch->child_pending && is_child_pending())
+		sigtimedwait(&child, NULL, &now);
+	sigaction(SIGCHLD, &launch->child_action, NULL);
 }
 
 static int write_tier(const struct launch *launch, enum tier tier,
@@ -168,6 +179,7 @@ static int execute(const struct launch *launch)
 {
 	int r = die_with_parent(launch);
 
+	forget_children(launch);
 	if (r == 0) {
 		execvp(launch->argv[0], launch->argv);
 		r = -errno;
@@ -196,7 +208,6 @@ static int settle(const struct setup *setup, const struct aliases *aliases,
 	if (r < 0)
 		return explain(r, message, "cannot drop capabilities: %s",
 			       strerror(-r));
-	forget_children(setup);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #ifndef WORKTREEFS_LAUNCH_H
 #define WORKTREEFS_LAUNCH_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -22,12 +23,18 @@
 #include "fs/lib/spec.h"
 
 struct launch {
-	char **argv; /* the command; NULL-terminated, borrowed */
-	bool die_with_parent;
-	pid_t parent;	 /* who that is: getppid(2) as mountctl began */
-	int tier_fd;	 /* gets the tier that was reached; -1: nobody asks */
+	char **argv;	 /* the command; NULL-terminated, borrowed */
 	bool name_given; /* the session's name is what the user wants */
+	int tier_fd;	 /* gets the tier that was reached; -1: nobody asks */
+	bool die_with_parent;
+	pid_t parent; /* of mountctl, as it began */
+	/* SIGCHLD, before mountctl had children of its own: */
+	bool child_pending;
+	struct sigaction child_action;
 };
+
+/* First of all: mountctl's own children can be waited for from here on. */
+void launch_init(struct launch *launch);
 
 /*
  * Each of these executes the command. They return only if they can't: what
