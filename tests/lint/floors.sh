@@ -26,24 +26,24 @@ floors() {
 		17 fs/control
 		18 fs/handover
 		19 fs/main
-		30 mountctl/command
+		30 mountctl/clock mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
 		32 mountctl/environment mountctl/layout mountctl/mounts
 		32 mountctl/namespace mountctl/options mountctl/resolve
 		32 mountctl/server mountctl/sshconfig
 		33 mountctl/attach mountctl/confine mountctl/holders
-		33 mountctl/join mountctl/plan mountctl/sessions
-		34 mountctl/ending
-		34 mountctl/launch
-		35 mountctl/cmd_*
-		36 mountctl/main
+		33 mountctl/join mountctl/plan
+		34 mountctl/ending mountctl/launch mountctl/sessions
+		35 mountctl/mountpoints mountctl/report
+		36 mountctl/cmd_*
+		37 mountctl/main
 	END
 }
 
 # Who may include cJSON.h.
 speak_json=" fs/lib/spec.c fs/lib/record.c fs/control.c fs/handover.c"
-speak_json+=" mountctl/control.c mountctl/server.c "
+speak_json+=" mountctl/control.c mountctl/report.c mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"
