@@ -61,6 +61,7 @@ unset $(git rev-parse --local-env-vars)
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/worktreefs-demo-XXXXXX") || exit 1
 scratch=$(cd "$scratch" && pwd -P) || exit 1
 worktree=$scratch/demo-$$
+mkdir -m 0700 "$scratch/run" || exit 1
 main=
 
 # Nobody's hooks, signatures or clean-ups: what is shown is the guard.
@@ -156,7 +157,8 @@ expect() {
 # finds the two trees in $M and $W.
 guarded() {
 	say "   \$ $1"
-	output=$("$mountctl" run --main "$main" --worktree "$worktree" -- \
+	output=$(XDG_RUNTIME_DIR=$scratch/run XDG_STATE_HOME=$scratch/state \
+		"$mountctl" run --main "$main" --worktree "$worktree" -- \
 		env LC_ALL=C M="$main" W="$worktree" \
 		GIT_AUTHOR_NAME=Demo GIT_AUTHOR_EMAIL=demo@example.invalid \
 		GIT_COMMITTER_NAME=Demo GIT_COMMITTER_EMAIL=demo@example.invalid \
