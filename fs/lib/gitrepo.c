@@ -661,12 +661,12 @@ int gitrepo_config(const struct gitrepo *repo, const char *key,
 }
 
 /* What one checkout stands on; nothing where it's gone by now. */
-static int add_stands_on(const struct gitrepo *repo, const char *head_dir,
-			 struct strings *branches)
+static int add_stands_on(const char *git_dir, const char *ref_format,
+			 const char *head_dir, struct strings *branches)
 {
 	struct checkout checkout = {
-		.git_dir = repo->git_dir,
-		.ref_format = repo->ref_format,
+		.git_dir = git_dir,
+		.ref_format = ref_format,
 		.head_dir = head_dir,
 	};
 	int r = git_head_refs(&checkout, branches);
@@ -676,40 +676,53 @@ static int add_stands_on(const struct gitrepo *repo, const char *head_dir,
 	return r == -ENOENT ? 0 : r;
 }
 
-int gitrepo_protected_branches(const struct gitrepo *repo, ssize_t own,
-			       struct strings *ret_branches)
+int git_protected_branches(const char *git_dir, bool has_main,
+			   const char *ref_format,
+			   const struct strings *own_ids,
+			   struct strings *ret_branches)
 {
 	__attribute__((cleanup(strings_release))) struct strings branches = {0};
 	__attribute__((cleanup(strings_release))) struct strings ids = {0};
 	int r;
 
 	/* A bare repository's HEAD is nobody's checkout. */
-	if (repo->main) {
-		r = add_stands_on(repo, repo->git_dir, &branches);
+	if (has_main) {
+		r = add_stands_on(git_dir, ref_format, git_dir, &branches);
 		if (r < 0)
 			return r;
 	}
 	/* Read anew: worktrees come and go. */
-	r = list_ids(repo->git_dir, &ids);
+	r = list_ids(git_dir, &ids);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < ids.n; i++) {
 		autofree char *admin = NULL;
 
-		if (own >= 0 && !strcmp(ids.s[i], repo->worktrees[own].id))
+		if (strings_contain(own_ids, ids.s[i]))
 			continue;
-		if (asprintf(&admin, "%s/worktrees/%s", repo->git_dir,
-			     ids.s[i]) < 0) {
+		if (asprintf(&admin, "%s/worktrees/%s", git_dir, ids.s[i]) <
+		    0) {
 			admin = NULL;
 			return -ENOMEM;
 		}
-		r = add_stands_on(repo, admin, &branches);
+		r = add_stands_on(git_dir, ref_format, admin, &branches);
 		if (r < 0)
 			return r;
 	}
 	*ret_branches = branches;
 	branches = (struct strings){0};
 	return 0;
+}
+
+int gitrepo_protected_branches(const struct gitrepo *repo, ssize_t own,
+			       struct strings *ret_branches)
+{
+	__attribute__((cleanup(strings_release))) struct strings ids = {0};
+
+	if (own >= 0 && strings_add(&ids, repo->worktrees[own].id) < 0)
+		return -ENOMEM;
+	return git_protected_branches(repo->git_dir, repo->main,
+				      repo->ref_format, &ids, ret_branches);
 }
 
 /* ---- ownership -------------------------------------------------------- */

@@ -92,6 +92,16 @@ int gitrepo_protected_branches(const struct gitrepo *repo, ssize_t own,
 			       struct strings *ret_branches);
 
 /*
+ * The same for one who knows the parts of the repository that matter here:
+ * has_main: it isn't bare; own_ids: names of the session's own admin
+ * directories in G/worktrees. Reads a few small files for each worktree.
+ */
+int git_protected_branches(const char *git_dir, bool has_main,
+			   const char *ref_format,
+			   const struct strings *own_ids,
+			   struct strings *ret_branches);
+
+/*
  * Who owns the repository? git refuses a directory of another user's
  * (safe.directory); mountctl checks the same before a namespace hides it.
  * The caller's effective uid counts and, for root, SUDO_UID; otherwise

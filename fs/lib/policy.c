@@ -57,6 +57,19 @@ static const struct word caching_words[] = {
 	{CACHING_OBJECTS, "objects"},
 };
 
+static const struct word judge_words[] = {
+	{ JUDGE_NONE, "none" },
+	{ JUDGE_CONFIG, "config" },
+	{ JUDGE_WORKTREE_CONFIG, "worktree config" },
+	{ JUDGE_REF, "ref" },
+	{ JUDGE_REFLOG, "reflog" },
+	{ JUDGE_PACKED_REFS, "packed refs" },
+	{ JUDGE_STASH, "stash" },
+	{ JUDGE_STASH_LOG, "stash log" },
+	{ JUDGE_OBJECTS, "objects" },
+	{ JUDGE_ADMIN, "admin" },
+};
+
 static const struct word op_words[] = {
 	{OP_STAT, "stat"},	   {OP_READ, "read"},
 	{OP_LIST, "list"},	   {OP_WRITE, "write"},
@@ -101,6 +114,11 @@ const char *caching_name(enum caching caching)
 	return word_of(caching_words, ARRAY_SIZE(caching_words), (int)caching);
 }
 
+const char *judge_name(enum judge judge)
+{
+	return word_of(judge_words, ARRAY_SIZE(judge_words), (int)judge);
+}
+
 const char *policy_op_name(enum policy_op op)
 {
 	return word_of(op_words, ARRAY_SIZE(op_words), (int)op);
@@ -134,6 +152,16 @@ int caching_parse(const char *word, enum caching *ret_caching)
 
 	if (r == 0)
 		*ret_caching = (enum caching)value;
+	return r;
+}
+
+int judge_parse(const char *word, enum judge *ret_judge)
+{
+	int value;
+	int r = value_of(judge_words, ARRAY_SIZE(judge_words), word, &value);
+
+	if (r == 0)
+		*ret_judge = (enum judge)value;
 	return r;
 }
 

@@ -46,19 +46,39 @@ enum caching {
 	CACHING_OBJECTS, /* names that exist may live long, others not at all */
 };
 
+/*
+ * What beside its access a rule asks about a change: the names in a git
+ * directory that may be replaced, but not by anything (fs/gitguard.h).
+ */
+enum judge {
+	JUDGE_NONE,
+	JUDGE_CONFIG,	   /* config */
+	JUDGE_WORKTREE_CONFIG, /* config.worktree of the session's worktree */
+	JUDGE_REF,	   /* HEAD, and all below refs/heads */
+	JUDGE_REFLOG,	   /* logs/HEAD, and all below logs/refs/heads */
+	JUDGE_PACKED_REFS, /* packed-refs */
+	JUDGE_STASH,	   /* refs/stash */
+	JUDGE_STASH_LOG,   /* logs/refs/stash */
+	JUDGE_OBJECTS,	   /* all below objects */
+	JUDGE_ADMIN,	   /* all below worktrees */
+};
+
 const char *access_name(enum access access); /* "rw", "ro", "none" */
 const char *origin_name(enum origin origin); /* "command line", ... */
 const char *caching_name(enum caching caching);
+const char *judge_name(enum judge judge); /* "none", "config", "ref", ... */
 /* The reverse; 0, or -EINVAL when the word is none of theirs. */
 int access_parse(const char *word, enum access *ret_access);
 int origin_parse(const char *word, enum origin *ret_origin);
 int caching_parse(const char *word, enum caching *ret_caching);
+int judge_parse(const char *word, enum judge *ret_judge);
 
 struct rule {
 	char *path; /* absolute, without ".", ".." and doubled slashes */
 	enum access access;
 	enum origin origin;
 	enum caching caching;
+	enum judge judge;
 	bool pattern; /* components may hold the wildcards of fnmatch(3) */
 	char *reason; /* why, for people; never NULL */
 };

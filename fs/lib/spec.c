@@ -298,6 +298,7 @@ static bool put_rules(cJSON *object, const struct rules *rules)
 		    !put_text(item, "access", access_name(rule->access)) ||
 		    !put_text(item, "origin", origin_name(rule->origin)) ||
 		    !put_text(item, "caching", caching_name(rule->caching)) ||
+		    !put_text(item, "judge", judge_name(rule->judge)) ||
 		    !cJSON_AddBoolToObject(item, "pattern", rule->pattern) ||
 		    !put_text(item, "reason", rule->reason))
 			return false;
@@ -475,7 +476,8 @@ static int get_rule(const cJSON *item, struct rules *rules)
 	    origin_parse(get_word_or(item, "origin", "command line"),
 			 &rule.origin) < 0 ||
 	    caching_parse(get_word_or(item, "caching", "tree"), &rule.caching) <
-		    0)
+		    0 ||
+	    judge_parse(get_word_or(item, "judge", "none"), &rule.judge) < 0)
 		return -EINVAL;
 	rule.path = path;
 	rule.reason = reason;
