@@ -62,7 +62,7 @@ static char **make_environment(void)
 
 /* What the child does before it is git. The first errno of them, or 0. */
 static int add_actions(posix_spawn_file_actions_t *actions,
-		       posix_spawnattr_t *attributes, int out, int err)
+		       posix_spawnattr_t *attributes, int in, int out, int err)
 {
 	sigset_t none, pipe;
 	int e;
@@ -82,7 +82,9 @@ static int add_actions(posix_spawn_file_actions_t *actions,
 		e = posix_spawn_file_actions_adddup2(actions, out, 1);
 	if (!e)
 		e = posix_spawn_file_actions_adddup2(actions, err, 2);
-	if (!e)
+	if (!e && in >= 0)
+		e = posix_spawn_file_actions_adddup2(actions, in, 0);
+	else if (!e)
 		e = posix_spawn_file_actions_addopen(actions, 0, "/dev/null",
 						     O_RDONLY, 0);
 	if (!e)
@@ -90,8 +92,9 @@ static int add_actions(posix_spawn_file_actions_t *actions,
 	return e;
 }
 
-/* Starts git with out and err as its standard output and error. */
-static int start(const char *const *args, int out, int err, pid_t *ret_pid)
+/* Starts git with in (or -1), out and err as its standard streams. */
+static int start(const char *const *args, int in, int out, int err,
+		 pid_t *ret_pid)
 {
 	autofree char **argv = make_argv(args);
 	autofree char **environment = make_environment();
@@ -110,7 +113,7 @@ static int start(const char *const *args, int out, int err, pid_t *ret_pid)
 		return -e;
 	}
 
-	e = add_actions(&actions, &attributes, out, err);
+	e = add_actions(&actions, &attributes, in, out, err);
 	if (!e)
 		e = posix_spawnp(ret_pid, "git", &actions, &attributes, argv,
 				 environment);
@@ -154,7 +157,9 @@ static int read_errors(int fd, char **ret_err)
 	return 0;
 }
 
-int git_run(const char *const *args, struct git_output *ret_output)
+/* Runs it with in as its standard input, -1 for none. */
+static int run(const char *const *args, int stdin_fd,
+	       struct git_output *ret_output)
 {
 	autogitoutput struct git_output output = {0};
 	/* A file and not a second pipe: git never waits for us to read it. */
@@ -168,7 +173,7 @@ int git_run(const char *const *args, struct git_output *ret_output)
 	in = ends[0];
 	out = ends[1];
 
-	r = start(args, out, err, &pid);
+	r = start(args, stdin_fd, out, err, &pid);
 	if (r < 0)
 		return r;
 	close(take_fd(&out));
@@ -187,4 +192,25 @@ int git_run(const char *const *args, struct git_output *ret_output)
 	*ret_output = output;
 	output = (struct git_output){0};
 	return 0;
+}
+
+int git_run(const char *const *args, struct git_output *ret_output)
+{
+	return run(args, -1, ret_output);
+}
+
+int git_run_on(const char *const *args, const void *input, size_t size,
+	       struct git_output *ret_output)
+{
+	autofd int in = memfd_create("git-stdin", MFD_CLOEXEC);
+	int r;
+
+	if (in < 0)
+		return -errno;
+	r = write_all(in, input, size);
+	if (r < 0)
+		return r;
+	if (lseek(in, 0, SEEK_SET) < 0)
+		return -errno;
+	return run(args, in, ret_output);
 }

@@ -1,6 +1,6 @@
 /*
  * Asking git. It runs in "/", so that no repository around the caller has a
- * say, with nothing on its standard input, and in the caller's environment
+ * say, with nothing on its standard input unless it is given, and in the caller's environment
  * without any GIT_* variable: those would name another repository, another
  * configuration or another program.
  */
@@ -25,5 +25,8 @@ void git_output_release(struct git_output *output);
  * prints more than 16 MiB; -errno.
  */
 int git_run(const char *const *args, struct git_output *ret_output);
+/* The same with these bytes on its standard input. */
+int git_run_on(const char *const *args, const void *input, size_t size,
+	       struct git_output *ret_output);
 
 #endif

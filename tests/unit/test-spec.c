@@ -24,8 +24,14 @@ static void add_rule(struct session_spec *spec, const char *path,
 {
 	autofree char *copy = strdup(path);
 	char reason[] = "because " ODD;
-	const struct rule rule = {copy,	   access,  origin,
-				  caching, pattern, reason};
+	const struct rule rule = {
+		.path = copy,
+		.access = access,
+		.origin = origin,
+		.caching = caching,
+		.pattern = pattern,
+		.reason = reason,
+	};
 
 	cr_assert_eq(rules_add(&spec->rules, &rule), 0);
 }
