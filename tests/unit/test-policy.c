@@ -119,6 +119,7 @@ Test(policy, words)
 	enum access access = ACCESS_RW;
 	enum origin origin = ORIGIN_LIVE;
 	enum caching caching = CACHING_OBJECTS;
+	enum judge judge = JUDGE_NONE;
 
 	for (size_t i = 0; i < ARRAY_SIZE(accesses); i++) {
 		cr_expect_eq(access_parse(access_name(accesses[i]), &access),
@@ -135,6 +136,10 @@ Test(policy, words)
 			     0);
 		cr_expect_eq(caching, cachings[i]);
 	}
+	for (int i = JUDGE_NONE; i <= JUDGE_ADMIN; i++) {
+		cr_expect_eq(judge_parse(judge_name((enum judge)i), &judge), 0);
+		cr_expect_eq(judge, (enum judge)i);
+	}
 	for (int op = OP_STAT; op <= OP_LINK_SOURCE; op++)
 		cr_expect_str_neq(policy_op_name((enum policy_op)op), "?");
 
@@ -145,6 +150,7 @@ Test(policy, words)
 	cr_expect_eq(access_parse("", &access), -EINVAL);
 	cr_expect_eq(origin_parse("command", &origin), -EINVAL);
 	cr_expect_eq(caching_parse("objects ", &caching), -EINVAL);
+	cr_expect_eq(judge_parse("jury", &judge), -EINVAL);
 	cr_expect_eq(access, ACCESS_RO);
 	cr_expect_eq(origin, ORIGIN_GIT_CONFIG);
 	cr_expect_eq(caching, CACHING_NONE);

@@ -18,27 +18,19 @@
 #define ODD \
 	"/\"\\ \t\n\x01\x7f%%41%/\xff\xc3(\xc3\xa9\xed\xa0\x80\xf0\x9f\x8c\xb2"
 
-static void add_rule(struct session_spec *spec, const char *path,
-		     enum access access, enum origin origin,
-		     enum caching caching, bool pattern)
+static void add_rule(struct session_spec *spec, struct rule rule)
 {
-	autofree char *copy = strdup(path);
 	char reason[] = "because " ODD;
-	const struct rule rule = {
-		.path = copy,
-		.access = access,
-		.origin = origin,
-		.caching = caching,
-		.pattern = pattern,
-		.reason = reason,
-	};
 
+	rule.reason = reason;
 	cr_assert_eq(rules_add(&spec->rules, &rule), 0);
 }
 
 /* A session with something in every member. */
 static void fill(struct session_spec *spec)
 {
+	char root[] = "/r" ODD, worktree[] = "/r/wt", pattern[] = "/r/*";
+
 	session_spec_init(spec);
 	spec->name = strdup("name" ODD);
 	spec->tier = TIER_ENFORCED;
@@ -60,11 +52,17 @@ static void fill(struct session_spec *spec)
 	cr_assert_eq(strings_add(&spec->views[0].pinned, "a/b" ODD), 0);
 	cr_assert_eq(strings_add(&spec->native, "/r/wt"), 0);
 	cr_assert_eq(strings_add(&spec->fuse_options, "max_read=1,x\\,y"), 0);
-	add_rule(spec, "/r" ODD, ACCESS_RO, ORIGIN_DEFAULT, CACHING_TREE,
-		 false);
-	add_rule(spec, "/r/wt", ACCESS_RW, ORIGIN_LIVE, CACHING_NONE, false);
-	add_rule(spec, "/r/*", ACCESS_NONE, ORIGIN_GIT_GUARD, CACHING_OBJECTS,
-		 true);
+	add_rule(spec, (struct rule){.path = root, .access = ACCESS_RO});
+	add_rule(spec, (struct rule){.path = worktree,
+				     .access = ACCESS_RW,
+				     .origin = ORIGIN_LIVE,
+				     .caching = CACHING_NONE,
+				     .judge = JUDGE_ADMIN});
+	add_rule(spec, (struct rule){.path = pattern,
+				     .origin = ORIGIN_GIT_GUARD,
+				     .caching = CACHING_OBJECTS,
+				     .judge = JUDGE_PACKED_REFS,
+				     .pattern = true});
 }
 
 static void expect_same_text(const char *got, const char *want)
@@ -96,6 +94,7 @@ static void expect_same_rules(const struct rules *got, const struct rules *want)
 		cr_expect_eq(a->access, b->access);
 		cr_expect_eq(a->origin, b->origin);
 		cr_expect_eq(a->caching, b->caching);
+		cr_expect_eq(a->judge, b->judge);
 		cr_expect_eq(a->pattern, b->pattern);
 	}
 }
@@ -358,6 +357,7 @@ Test(spec, rules_have_defaults)
 	cr_expect_eq(rules.rule[0].access, ACCESS_NONE);
 	cr_expect_eq(rules.rule[0].origin, ORIGIN_COMMAND_LINE);
 	cr_expect_eq(rules.rule[0].caching, CACHING_TREE);
+	cr_expect_eq(rules.rule[0].judge, JUDGE_NONE);
 	cr_expect_not(rules.rule[0].pattern);
 }
 
@@ -425,6 +425,8 @@ Test(spec, what_is_refused)
 			  "\"origin\": \"me\"}]"},
 		{"rules", "[{\"path\": \"/r\", \"access\": \"ro\","
 			  "\"caching\": \"much\"}]"},
+		{"rules", "[{\"path\": \"/r\", \"access\": \"ro\","
+			  "\"judge\": \"Judy\"}]"},
 		{"rules", "[{\"path\": \"/r\", \"access\": \"ro\","
 			  "\"pattern\": \"yes\"}]"},
 		{"rules", "[{\"path\": \"/r\", \"access\": \"ro\","
