@@ -22,6 +22,10 @@ static const char help_text[] =
 	"  -o ro=PATH     reads pass, changes answer EROFS\n"
 	"  -o rw=PATH     everything passes\n"
 	"  -o none=PATH   names and stat only\n"
+	"  -o hardlinks=allow|break|deny\n"
+	"                 what a change of a file with further links does\n"
+	"  -o symlinks=view|raw\n"
+	"                 where absolute targets in SOURCE lead\n"
 	"  -o OPTION      any other option of mount.fuse3(8)\n"
 	"  --policy FILE  rules from a file: JSON, as in a session's record\n"
 	"  -f             stay in the foreground\n"
@@ -71,6 +75,33 @@ static int add_rule(struct session_spec *spec, enum access access,
 	return path ? rules_add(&spec->rules, &rule) : -ENOMEM;
 }
 
+/* The value of an option of this name, or NULL if it is another. */
+static const char *option_value(const char *option, const char *name)
+{
+	size_t length = strlen(name);
+
+	return strncmp(option, name, length) == 0 && option[length] == '='
+		       ? option + length + 1
+		       : NULL;
+}
+
+/* One option; -EINVAL for a value that it can't have. */
+static int add_option(struct session_spec *spec, char *option)
+{
+	const char *hardlinks = option_value(option, "hardlinks");
+	const char *symlinks = option_value(option, "symlinks");
+	enum access access;
+	char *path;
+
+	if (hardlinks)
+		return hardlinks_parse(hardlinks, &spec->hardlinks);
+	if (symlinks)
+		return symlinks_parse(symlinks, &spec->symlinks);
+	if (split_rule(option, &access, &path))
+		return add_rule(spec, access, path);
+	return *option ? strings_add(&spec->fuse_options, option) : 0;
+}
+
 /* One argument of -o: options parted by commas, "\," being a comma. */
 static int add_options(struct session_spec *spec, const char *argument)
 {
@@ -80,10 +111,8 @@ static int add_options(struct session_spec *spec, const char *argument)
 	if (!copy)
 		return -ENOMEM;
 	for (option = out = copy;; at++) {
-		enum access access;
-		char *path;
 		bool end = *at == '\0';
-		int r = 0;
+		int r;
 
 		if (at[0] == '\\' && at[1] == ',') {
 			*out++ = *++at;
@@ -94,10 +123,7 @@ static int add_options(struct session_spec *spec, const char *argument)
 			continue;
 		}
 		*out = '\0';
-		if (split_rule(option, &access, &path))
-			r = add_rule(spec, access, path);
-		else if (*option)
-			r = strings_add(&spec->fuse_options, option);
+		r = add_option(spec, option);
 		if (r < 0 || end)
 			return r;
 		option = out = at + 1;
@@ -156,8 +182,11 @@ static int apply(struct options *options, const struct given *given)
 	autofree char *conflict = NULL;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < given->options.n; i++)
+	for (size_t i = 0; r == 0 && i < given->options.n; i++) {
 		r = add_options(&options->spec, given->options.s[i]);
+		if (r == -EINVAL)
+			return usage("no such choice", given->options.s[i]);
+	}
 	if (r < 0)
 		return out_of_memory();
 	if (given->policy) {
