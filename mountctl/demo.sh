@@ -101,18 +101,16 @@ scratch_repository() {
 }
 
 # The main checkout that DIR belongs to.
-main_checkout() {
-	common=$(cd "$repo" && cd "$(git rev-parse --git-common-dir)" &&
-		pwd -P) || return 1
-	own=$(cd "$repo" && cd "$(git rev-parse --git-dir)" && pwd -P) ||
-		return 1
+main_checkout() (
+	cd "$repo" || return 1
+	common=$(cd "$(git rev-parse --git-common-dir)" && pwd -P) || return 1
+	own=$(cd "$(git rev-parse --git-dir)" && pwd -P) || return 1
 	if [ "$common" = "$own" ]; then
-		git -C "$repo" rev-parse --show-toplevel
+		git rev-parse --show-toplevel
 	else
-		git -C "$repo" worktree list --porcelain |
-			sed -n '1s/^worktree //p'
+		git worktree list --porcelain | sed -n '1s/^worktree //p'
 	fi
-}
+) 2>/dev/null
 
 # All that could tell of a change in the main checkout.
 state_of_main() {
