@@ -1,6 +1,7 @@
 #!/bin/bash
 # More than one command in a session, and sessions in sessions.
 # shellcheck disable=SC2016 # what is quoted is expanded inside
+# shellcheck disable=SC2030,SC2031 # options of one run end with its subshell
 # shellcheck source=tests/support/lib.sh
 . "$T_SRC/tests/support/lib.sh"
 # shellcheck source=tests/support/session.sh
