@@ -24,6 +24,7 @@ struct policy_node {
 	size_t n_children;
 	size_t n_exact;
 	bool leads_to_rw; /* an rw rule stands here or below */
+	bool named;	  /* stands here without a rule, too */
 	bool guard_only;  /* all rules here and below are the git guard's */
 };
 
@@ -58,16 +59,16 @@ static const struct word caching_words[] = {
 };
 
 static const struct word judge_words[] = {
-	{ JUDGE_NONE, "none" },
-	{ JUDGE_CONFIG, "config" },
-	{ JUDGE_WORKTREE_CONFIG, "worktree config" },
-	{ JUDGE_REF, "ref" },
-	{ JUDGE_REFLOG, "reflog" },
-	{ JUDGE_PACKED_REFS, "packed refs" },
-	{ JUDGE_STASH, "stash" },
-	{ JUDGE_STASH_LOG, "stash log" },
-	{ JUDGE_OBJECTS, "objects" },
-	{ JUDGE_ADMIN, "admin" },
+	{JUDGE_NONE, "none"},
+	{JUDGE_CONFIG, "config"},
+	{JUDGE_WORKTREE_CONFIG, "worktree config"},
+	{JUDGE_REF, "ref"},
+	{JUDGE_REFLOG, "reflog"},
+	{JUDGE_PACKED_REFS, "packed refs"},
+	{JUDGE_STASH, "stash"},
+	{JUDGE_STASH_LOG, "stash log"},
+	{JUDGE_OBJECTS, "objects"},
+	{JUDGE_ADMIN, "admin"},
 };
 
 static const struct word op_words[] = {
@@ -318,7 +319,8 @@ static void node_set_rule(struct policy_node *node, const struct rule *rule)
 		node->rule = rule;
 }
 
-/* Adds the nodes that lead along relative and gives the last its rule. */
+/* Adds the nodes that lead along relative and gives the last its rule, or
+ * (NULL) a place of its own without one. */
 static int tree_add(struct policy_node *root, const char *relative,
 		    const struct rule *rule)
 {
@@ -329,13 +331,16 @@ static int tree_add(struct policy_node *root, const char *relative,
 	if (!copy)
 		return -ENOMEM;
 	while ((name = strsep(&rest, "/"))) {
-		bool pattern = rule->pattern && has_wildcard(name);
+		bool pattern = rule && rule->pattern && has_wildcard(name);
 		int r = node_find_or_add(node, name, pattern, &node);
 
 		if (r < 0)
 			return r;
 	}
-	node_set_rule(node, rule);
+	if (rule)
+		node_set_rule(node, rule);
+	else
+		node->named = true;
 	return 0;
 }
 
@@ -410,7 +415,8 @@ static void tree_finish(struct policy_node *node, struct policy_node *governor)
 	node->governor = node->rule ? node : governor;
 	node->leads_to_rw = node->rule && node->rule->access == ACCESS_RW;
 	node->guard_only =
-		!node->rule || node->rule->origin == ORIGIN_GIT_GUARD;
+		!node->named &&
+		(!node->rule || node->rule->origin == ORIGIN_GIT_GUARD);
 	for (size_t i = 0; i < node->n_children; i++) {
 		struct policy_node *child = node->children[i];
 
@@ -482,7 +488,7 @@ static const struct rule unrestricted = {
 };
 
 static int policy_build(struct policy *policy, const char *root,
-			char **ret_conflict)
+			const struct policy_names *names, char **ret_conflict)
 {
 	const struct rule *root_rule;
 	int r;
@@ -509,6 +515,11 @@ static int policy_build(struct policy *policy, const char *root,
 		if (r < 0)
 			return r;
 	}
+	for (size_t i = 0; i < names->n; i++) {
+		r = tree_add(policy->root, names->relative[i], NULL);
+		if (r < 0)
+			return r;
+	}
 	r = merge_patterns(policy->root);
 	if (r < 0)
 		return r;
@@ -516,8 +527,9 @@ static int policy_build(struct policy *policy, const char *root,
 	return 0;
 }
 
-int policy_new(const char *root, const struct rules *rules,
-	       struct policy **ret_policy, char **ret_conflict)
+int policy_new_named(const char *root, const struct rules *rules,
+		     const struct policy_names *names,
+		     struct policy **ret_policy, char **ret_conflict)
 {
 	struct policy *policy = calloc(1, sizeof(*policy));
 	int r;
@@ -526,13 +538,21 @@ int policy_new(const char *root, const struct rules *rules,
 		return -ENOMEM;
 	r = path_is_clean(root) ? rules_copy(rules, &policy->rules) : -EINVAL;
 	if (r == 0)
-		r = policy_build(policy, root, ret_conflict);
+		r = policy_build(policy, root, names, ret_conflict);
 	if (r < 0) {
 		policy_free(policy);
 		return r;
 	}
 	*ret_policy = policy;
 	return 0;
+}
+
+int policy_new(const char *root, const struct rules *rules,
+	       struct policy **ret_policy, char **ret_conflict)
+{
+	static const struct policy_names none;
+
+	return policy_new_named(root, rules, &none, ret_policy, ret_conflict);
 }
 
 void policy_free(struct policy *policy)

@@ -52,15 +52,15 @@ enum caching {
  */
 enum judge {
 	JUDGE_NONE,
-	JUDGE_CONFIG,	   /* config */
+	JUDGE_CONFIG,	       /* config */
 	JUDGE_WORKTREE_CONFIG, /* config.worktree of the session's worktree */
-	JUDGE_REF,	   /* HEAD, and all below refs/heads */
-	JUDGE_REFLOG,	   /* logs/HEAD, and all below logs/refs/heads */
-	JUDGE_PACKED_REFS, /* packed-refs */
-	JUDGE_STASH,	   /* refs/stash */
-	JUDGE_STASH_LOG,   /* logs/refs/stash */
-	JUDGE_OBJECTS,	   /* all below objects */
-	JUDGE_ADMIN,	   /* all below worktrees */
+	JUDGE_REF,	       /* HEAD, and all below refs/heads */
+	JUDGE_REFLOG,	       /* logs/HEAD, and all below logs/refs/heads */
+	JUDGE_PACKED_REFS,     /* packed-refs */
+	JUDGE_STASH,	       /* refs/stash */
+	JUDGE_STASH_LOG,       /* logs/refs/stash */
+	JUDGE_OBJECTS,	       /* all below objects */
+	JUDGE_ADMIN,	       /* all below worktrees */
 };
 
 const char *access_name(enum access access); /* "rw", "ro", "none" */
@@ -139,6 +139,21 @@ struct place {
  */
 int policy_new(const char *root, const struct rules *rules,
 	       struct policy **ret_policy, char **ret_conflict);
+
+/*
+ * The same with names that have a place of their own in the tree though no
+ * rule says anything about them: relative paths below the root, borrowed for
+ * the call. What governs them stays as it is; removing or replacing them is
+ * -EBUSY where their directory is rw.
+ */
+struct policy_names {
+	char *const *relative;
+	size_t n;
+};
+
+int policy_new_named(const char *root, const struct rules *rules,
+		     const struct policy_names *names,
+		     struct policy **ret_policy, char **ret_conflict);
 void policy_free(struct policy *policy);
 
 struct place policy_root(const struct policy *policy);
