@@ -33,7 +33,7 @@ char *cover_snapshot_path(const char *record_base)
  * Planning
  */
 
-/* Adds the real path of a directory, unless it is missing or there already. */
+/* Adds the real path of a directory, if there is one and it isn't there yet. */
 static int add_path(struct strings *paths, char *path /* owned */)
 {
 	autofree char *own = path, *real = NULL;
@@ -41,21 +41,31 @@ static int add_path(struct strings *paths, char *path /* owned */)
 	if (!own)
 		return -ENOMEM;
 	real = realpath(own, NULL);
-	if (!real && errno != ENOENT)
-		return 0; /* whatever is in there, we can't reach it either */
-	/* It may be made before we are done. */
-	if (!real)
-		real = steal_pointer(&own);
-	if (!path_is_clean(real) || strings_contain(paths, real))
+	/* What we can't reach, the command can't either. */
+	if (!real || strings_contain(paths, real))
 		return 0;
 	return strings_take(paths, steal_pointer(&real));
+}
+
+/* It is made, at the latest, as the filesystem process is started. */
+static int add_state(struct strings *paths)
+{
+	char *state;
+	int r = state_base_path(&state);
+
+	if (r < 0)
+		return r;
+	if (access(state, F_OK) < 0 && path_is_clean(state) &&
+	    !strings_contain(paths, state))
+		return strings_take(paths, state);
+	return add_path(paths, state);
 }
 
 static int find_paths(struct covers *covers, char **message)
 {
 	autofd int base = -1;
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char *record_base, *state, fallback[64];
+	char *record_base, fallback[64];
 	int r = record_base_open(true, &base, &record_base);
 
 	if (r < 0)
@@ -72,9 +82,15 @@ static int find_paths(struct covers *covers, char **message)
 	snprintf(fallback, sizeof(fallback), "/tmp/worktreefs-%u", geteuid());
 	if (r == 0)
 		r = add_path(&covers->paths, strdup(fallback));
-	if (r == 0 && state_base_path(&state) == 0)
-		r = add_path(&covers->paths, state);
-	return r;
+	if (r == 0)
+		r = add_state(&covers->paths);
+	if (r == 0 && covers->paths.n == 0)
+		r = -ENOENT;
+	return r < 0 ? explain(r, message,
+			       "cannot find the directories of the records "
+			       "and the state: %s",
+			       strerror(-r))
+		     : 0;
 }
 
 static int refuse_below(const struct covers *covers, const char *path,

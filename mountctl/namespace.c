@@ -298,10 +298,15 @@ static int enter_both(bool map_everything, const char **stage)
 
 static int make_private(char **message)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return refused(-errno, message,
-			       "cannot make the namespace's mounts private");
-	return 0;
+	int r = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno
+								      : 0;
+
+	if (r == -EINVAL)
+		return explain(r, message,
+			       "cannot make the mounts private: the root "
+			       "directory is no mount point, as in a chroot");
+	return r < 0 ? refused(r, message, "cannot make the mounts private")
+		     : 0;
 }
 
 int namespace_enter(enum namespace_kind *ret_kind, char **message)
