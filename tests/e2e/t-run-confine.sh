@@ -205,12 +205,14 @@ check_handles() {
 # Needs root, to make such mounts.
 check_aliases() {
 	local alias=$T_SCRATCH/alias
-	mkdir -p "$alias"/{same,above,below,file,worktree}
+	mkdir -p "$alias"/{same,above,below,file,worktree} "$W/vendor"
+	[ "$who" = root ] || chown "$T_USER:" "$W/vendor"
 	touch "$alias/file/f"
 	mount --bind "$M" "$alias/same" &&
 		mount --bind "$T_SCRATCH/$who" "$alias/above" &&
 		mount --bind "$M/src" "$alias/below" &&
 		mount --bind "$M/README.md" "$alias/file/f" &&
+		mount --bind "$M/src" "$W/vendor" &&
 		mount --bind "$W" "$alias/worktree" || return 1
 	t_errno EROFS "$who: a bind mount of the tree is covered" \
 		guarded touch "$alias/same/x"
@@ -220,6 +222,8 @@ check_aliases() {
 		guarded touch "$alias/below/x"
 	t_errno EROFS "$who: so is one of a file in it" \
 		guarded sh -c "echo x >>'$alias/file/f'"
+	t_errno EROFS "$who: so is one that lies in the worktree" \
+		guarded touch "$W/vendor/x"
 	t_ok "$who: the worktree stays writable by such a path" \
 		guarded sh -c "echo x >'$alias/same/wt/a' &&
 			echo x >'$alias/above/main/wt/b' &&
@@ -234,7 +238,22 @@ check_aliases() {
 		nested touch "$alias/same/x"
 	t_not "$who: and can't be uncovered" \
 		nested "$ESCAPE" umount "$alias/same"
-	umount "$alias"/{same,above,below,file/f,worktree}
+	umount "$alias"/{same,above,below,file/f,worktree} "$W/vendor"
+}
+
+# ssh takes no configuration that looks like nobody's. Needs root, to have one.
+check_ssh() {
+	if ! type -P ssh >/dev/null; then
+		t_skip "$who: ssh" "it isn't here"
+		return
+	fi
+	mkdir -p "$T_SCRATCH/ssh.d"
+	echo 'Port 2222' >"$T_SCRATCH/ssh.d/10-test.conf"
+	# shellcheck disable=SC2016 # expanded inside
+	t_like "$who: ssh takes root's configuration" "$(cd "$W" && unshare -m \
+		sh -c 'mount --bind "$0" /etc/ssh/ssh_config.d && exec "$@"' \
+		"$T_SCRATCH/ssh.d" "${as[@]}" "$T_MOUNTCTL" run -- \
+		ssh -G localhost 2>&1)" '^port 2222$'
 }
 
 check_worktreefs_own() {
@@ -282,6 +301,7 @@ check_all() {
 	if [ "$(id -u)" -eq 0 ]; then
 		check_privileged_files
 		check_aliases
+		check_ssh
 	fi
 	untouched "the main checkout is what it was"
 }
