@@ -8,11 +8,11 @@
  *                    capabilities count in a user namespace, too. The rest of
  *                    the bounding set stays, because the kernel refuses to
  *                    execute a file whose capabilities can't be granted (ping).
- *   NAMESPACE_ROOT   All, over mounts that the kernel has locked (see
- *                    namespace.h). CAP_SYS_ADMIN leaves the bounding set, and
- *                    reaches root's own programs by way of the inheritable set:
- *                    bubblewrap, started by root, makes its namespaces with it.
- *                    Whoever isn't root any more can't get it back.
+ *   NAMESPACE_ROOT   All; the kernel has locked the mounts (namespace.h).
+ *                    CAP_SYS_ADMIN leaves the bounding set, and reaches root's
+ *                    own programs by way of the inheritable set: bubblewrap,
+ *                    started by root, makes its namespaces with it. Whoever
+ *                    isn't root any more can't get it back.
  *   NAMESPACE_MOUNT  Nothing that detaches mounts, opens files by handle, or
  *                    reaches the kernel's or another process's memory, is left
  *                    in any set.

@@ -7,8 +7,7 @@
  *
  *   outside   look at the inherited descriptors, open the views' roots, claim
  *             the session's name, start the filesystem process
- *   inside    enter namespaces, make and serve the views, attach, cover;
- *             for root: seal
+ *   inside    enter namespaces, make and serve the views, attach, cover, seal
  *   behind    enter the working directory again, settle the descriptors, drop
  *             capabilities, commit the session, execute the command
  */

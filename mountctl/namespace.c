@@ -330,9 +330,9 @@ int namespace_seal(enum namespace_kind kind, char **message)
 	const char *stage;
 	int r;
 
-	if (kind != NAMESPACE_ROOT)
+	if (kind == NAMESPACE_MOUNT)
 		return 0;
-	r = enter_both(true, &stage);
+	r = enter_both(kind == NAMESPACE_ROOT, &stage);
 	return r < 0 ? refused(r, message, stage) : 0;
 }
 

@@ -7,13 +7,19 @@
  *   NAMESPACE_USER   An unprivileged caller. Its own uid and gid are mapped to
  *                    themselves and nothing else is; setgroups(2) is denied.
  *   NAMESPACE_ROOT   Root. Every id that the current namespace maps is mapped
- *                    to itself. Once all is mounted, namespace_seal() enters a
- *                    second pair of namespaces of the same ids: the kernel
- *                    locks the mounts that it takes along, so that root's
- *                    CAP_SYS_ADMIN in there, which other sandboxes need,
- *                    can't detach or remount one of them.
+ *                    to itself.
  *   NAMESPACE_MOUNT  Root where user namespaces can't be had: a mount namespace
  *                    alone. confine.h then takes away more.
+ *
+ * User namespaces come in two steps. In the first everything is mounted; then
+ * namespace_seal() enters a second pair of namespaces of the same ids, and the
+ * kernel locks the mounts that it takes along (MNT_LOCKED, fs/namespace.c):
+ *
+ * - Whoever has CAP_SYS_ADMIN in the second can't detach, move or remount one
+ *   of them. Root needs that capability there, for other sandboxes.
+ * - When a mount namespace ends, its mounts fall apart, and a descriptor of a
+ *   directory above a view, held by a process in a namespace further in, would
+ *   lead to the real tree. Locked mounts stay where they are.
  *
  * The caller must have one thread. Messages name what refused and the mend.
  */
@@ -37,8 +43,8 @@ enum namespace_kind {
 int namespace_enter(enum namespace_kind *ret_kind, char **message);
 
 /*
- * For NAMESPACE_ROOT: the second step, see above. Descriptors of directories
- * and mounts that were opened before lie outside from here on. Else nothing.
+ * The second step, see above; nothing for NAMESPACE_MOUNT. Descriptors of
+ * directories and mounts that were opened before lie outside from here on.
  */
 int namespace_seal(enum namespace_kind kind, char **message);
 

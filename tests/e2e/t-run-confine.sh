@@ -142,6 +142,19 @@ check_mounts() {
 		sh -c "mount --bind '$T_SCRATCH/$who' /mnt && touch /mnt/main/x"
 }
 
+# As a mount namespace ends, its mounts must not fall apart for a process that
+# is in another by then but has kept a directory of the first.
+check_outliving() {
+	rm -f "$T_SCRATCH/$who/done"
+	guarded sh -c "exec 5<'$T_SCRATCH/$who' && {
+		unshare -Urm sh -c 'sleep 0.3
+			echo x >/proc/self/fd/5/main/x
+			echo >/proc/self/fd/5/done' 2>/dev/null &
+	}"
+	t_wait 10 test -e "$T_SCRATCH/$who/done"
+	t_not "$who: no way in after the session's end" test -e "$M/x"
+}
+
 check_sandboxes() {
 	t_ok "$who: bubblewrap starts inside" \
 		guarded bwrap --dev-bind / / true
@@ -294,6 +307,7 @@ check_all() {
 	check_terminal
 	check_mounts guarded
 	check_mounts nested
+	check_outliving
 	check_sandboxes
 	check_processes
 	check_handles
