@@ -365,23 +365,19 @@ check_native() {
 
 # The worktree through FUSE, too, and one session for all of it.
 check_fuse() {
-	local before holder
+	local before
 	s_be "$1" "$1-fuse"
 	label="$1, through FUSE"
 	run_options=(--native none)
 	make_repositories
-	(cd "$W" && exec "${as[@]}" "$T_MOUNTCTL" run --native none -- \
-		sleep 300) &
-	holder=$!
-	t_wait 10 test -e "$RUN/wt/session.json"
-	run_options=(-n wt)
+	s_hold long --native none
+	run_options=(-n long)
 	edits
 	installs_packages
 	uses_git
 	builds 200
 	main_is_untouched
-	kill "$holder"
-	wait "$holder" 2>/dev/null
+	s_release
 	s_clear "nothing is left"
 }
 

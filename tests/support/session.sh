@@ -15,13 +15,22 @@
 #   s_mountctl ARG...       mountctl likewise
 #   s_guarded COMMAND...    `mountctl run -- COMMAND` in W; options of run come
 #                           from the array run_options
+#   s_hold NAME OPTION...   starts a session of this name that lives until
+#                           s_release; its process is $s_holder
+#   s_in NAME COMMAND...    runs a command in it
 #   s_records               names of the sessions that have a record
 #   s_processes [NAME]      pids of live filesystem processes of who acts
 #   s_clear NAME            a point: no record, no process, no mount is left
 #   s_mounts                the host's mount table, without what isn't ours
 
 # shellcheck disable=SC2034 # for the scripts
-who='' as=() BASE='' M='' W='' RUN='' STATE='' run_options=()
+who='' as=() BASE='' M='' W='' RUN='' STATE='' run_options=() s_holder=''
+
+# Who runs the scripts looks into repositories of the user's, too. (The user's
+# own configuration is in $T_USER_HOME, and untouched.)
+if [ "$(id -u)" -eq 0 ]; then
+	git config --file "$HOME/.gitconfig" safe.directory '*'
+fi
 
 s_be() {
 	who=$1
@@ -67,6 +76,32 @@ s_mountctl() {
 
 s_guarded() {
 	(cd "$W" && s_mountctl run "${run_options[@]}" -- "$@")
+}
+
+s_hold() {
+	local name=$1
+	shift
+	(cd "$W" && exec "${as[@]}" "$T_MOUNTCTL" run -n "$name" "$@" -- \
+		sleep 300) &
+	s_holder=$!
+	t_defer s_end "$s_holder"
+	t_wait 10 test -e "$RUN/$name/session.json"
+}
+
+s_end() {
+	kill "$1" 2>/dev/null
+}
+
+s_release() {
+	s_end "$s_holder"
+	wait "$s_holder" 2>/dev/null
+	t_wait 5 s_is_clear
+}
+
+s_in() {
+	local name=$1
+	shift
+	(cd "$W" && s_mountctl run -n "$name" -- "$@")
 }
 
 s_records() {
