@@ -155,6 +155,16 @@ check_outliving() {
 	t_not "$who: no way in after the session's end" test -e "$M/x"
 }
 
+check_pivot() {
+	t_errno EROFS "$who: another root directory is no way in" \
+		nested "$ESCAPE" pivot "$T_SCRATCH/$who" main/x
+	[ "$who" = root ] || return 0
+	t_errno EROFS "root: not without a namespace of its own either" \
+		guarded "$ESCAPE" pivot "$T_SCRATCH/$who" main/x
+	t_errno EROFS "root: the view is read-only wherever it is mounted" \
+		guarded sh -c "mount --rbind '$M' /mnt && touch /mnt/x"
+}
+
 check_sandboxes() {
 	t_ok "$who: bubblewrap starts inside" \
 		guarded bwrap --dev-bind / / true
@@ -308,6 +318,7 @@ check_all() {
 	check_mounts guarded
 	check_mounts nested
 	check_outliving
+	check_pivot
 	check_sandboxes
 	check_processes
 	check_handles

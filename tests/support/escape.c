@@ -190,6 +190,24 @@ static int try_peel(char **argv)
 	return done(open_tree(AT_FDCWD, argv[0], OPEN_TREE_CLONE), argv[0]);
 }
 
+/*
+ * DIRECTORY NAME: goes to another root directory, lets go of the old one but
+ * for DIRECTORY, and makes a file by way of that.
+ */
+static int try_pivot(char **argv)
+{
+	int dir = open(argv[0], O_RDONLY | O_DIRECTORY);
+
+	if (dir < 0 || unshare(CLONE_NEWNS) < 0 ||
+	    mount("none", "/mnt", "tmpfs", 0, NULL) < 0 || chdir("/mnt") < 0 ||
+	    mkdir("old", 0700) < 0 || syscall(SYS_pivot_root, ".", "old") < 0 ||
+	    umount2("old", MNT_DETACH) < 0) {
+		fprintf(stderr, "no other root: %s\n", strerror(errno));
+		return 2;
+	}
+	return done(openat(dir, argv[1], O_WRONLY | O_CREAT, 0666), argv[1]);
+}
+
 /* PID: becomes the tracer of a process. */
 static int try_trace(char **argv)
 {
@@ -218,12 +236,21 @@ static const struct attempt {
 	int arguments; /* at least */
 	int (*run)(char **argv);
 } attempts[] = {
-	{"tiocsti", 0, try_tiocsti},	 {"tioclinux", 0, try_tioclinux},
-	{"handle-of", 1, try_handle_of}, {"handle-open", 3, try_handle_open},
-	{"setns", 1, try_setns},	 {"umount", 1, try_umount},
-	{"move", 2, try_move},		 {"writable", 1, try_writable},
-	{"peel", 1, try_peel},		 {"trace", 1, try_trace},
-	{"create-at", 2, try_create_at}, {"reopen", 1, try_reopen},
+	/* clang-format off */
+	{"tiocsti", 0, try_tiocsti},
+	{"tioclinux", 0, try_tioclinux},
+	{"handle-of", 1, try_handle_of},
+	{"handle-open", 3, try_handle_open},
+	{"setns", 1, try_setns},
+	{"umount", 1, try_umount},
+	{"move", 2, try_move},
+	{"writable", 1, try_writable},
+	{"peel", 1, try_peel},
+	{"trace", 1, try_trace},
+	{"create-at", 2, try_create_at},
+	{"reopen", 1, try_reopen},
+	{"pivot", 2, try_pivot},
+	/* clang-format on */
 };
 
 int main(int argc, char **argv)
