@@ -13,19 +13,22 @@ floors() {
 		01 fs/lib/fileio fs/lib/policy fs/lib/process
 		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
 		03 fs/lib/githead fs/lib/record
+		03 fs/lib/gitjudge+fs/lib/gitjudge_syntax+fs/lib/gitjudge_text
 		04 fs/lib/gitpointer
 		05 fs/lib/gitrepo
 		10 fs/content fs/log
-		11 fs/inode+fs/file
-		12 fs/breaklink fs/view
-		13 fs/caller fs/guard fs/notify fs/passthrough
-		14 fs/ops
-		15 fs/attributes fs/data fs/directories fs/locks fs/names
-		15 fs/xattrs
-		16 fs/options fs/session
-		17 fs/control
-		18 fs/handover
-		19 fs/main
+		11 fs/denials fs/inode+fs/file
+		12 fs/breaklink fs/entry fs/view
+		13 fs/caller fs/gitfiles fs/notify fs/passthrough
+		14 fs/gitguard
+		15 fs/guard
+		16 fs/ops
+		17 fs/attributes fs/data fs/directories fs/locks fs/names
+		17 fs/xattrs
+		18 fs/options fs/session
+		19 fs/control
+		20 fs/handover
+		21 fs/main
 		30 mountctl/clock mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
@@ -127,10 +130,10 @@ check_guard() {
 }
 
 # Descriptors that things can be changed with come from the guard alone;
-# breaklink is the part of it that makes copies.
+# breaklink and gitguard are parts of it.
 check_holds() {
 	grep -nE '\binode_hold[a-z_]*[[:space:]]*\(' fs/*.c 2>/dev/null |
-		grep -vE '^fs/(breaklink|guard|inode)\.c:'
+		grep -vE '^fs/(breaklink|gitguard|guard|inode)\.c:'
 }
 
 check_libfuse() {
