@@ -198,6 +198,13 @@ check_mount_namespace() {
 		lacking sh -c "echo x >>'/proc/$outsider/fd/3'"
 	t_not "root alone: it can't be traced" \
 		lacking "$ESCAPE" trace "$outsider"
+	t_not "root alone: no way through the filesystem process" lacking sh -c "
+		for proc in /proc/[0-9]*; do
+			case \$(cat \$proc/comm 2>/dev/null) in
+			worktreefs) echo x >\$proc/root'$M/x' && exit 0 ;;
+			esac
+		done 2>/dev/null
+		exit 1"
 	# shellcheck disable=SC2046 # two words
 	t_errno EPERM "root alone: a file can't be opened by its handle" \
 		lacking "$ESCAPE" handle-open "$W" \
