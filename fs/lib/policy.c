@@ -487,6 +487,34 @@ static const struct rule unrestricted = {
 	.reason = unrestricted_reason,
 };
 
+/*
+ * What follows the root in a rule's path; the components of a pattern match
+ * those of the root. 1, 0 for a rule of elsewhere, or -ENOMEM.
+ */
+static int below_root(const struct rule *rule, const char *root,
+		      const char **ret_relative)
+{
+	const char *path = rule->path + 1, *rest = root + 1;
+
+	if (!is_pattern(rule))
+		return path_starts_with(rule->path, root, ret_relative);
+	while (*rest) {
+		size_t n = strcspn(path, "/"), m = strcspn(rest, "/");
+		autofree char *pattern = strndup(path, n);
+		autofree char *name = strndup(rest, m);
+
+		if (!pattern || !name)
+			return -ENOMEM;
+		if (has_wildcard(pattern) ? fnmatch(pattern, name, 0) != 0
+					  : strcmp(pattern, name) != 0)
+			return 0;
+		path += n + (path[n] == '/');
+		rest += m + (rest[m] == '/');
+	}
+	*ret_relative = path;
+	return 1;
+}
+
 static int policy_build(struct policy *policy, const char *root,
 			const struct policy_names *names, char **ret_conflict)
 {
@@ -508,10 +536,11 @@ static int policy_build(struct policy *policy, const char *root,
 		const struct rule *rule = &policy->rules.rule[i];
 		const char *relative;
 
-		if (!path_starts_with(rule->path, root, &relative) ||
-		    relative[0] == '\0')
+		r = below_root(rule, root, &relative);
+		if (r == 0 || (r > 0 && relative[0] == '\0'))
 			continue;
-		r = tree_add(policy->root, relative, rule);
+		if (r > 0)
+			r = tree_add(policy->root, relative, rule);
 		if (r < 0)
 			return r;
 	}
@@ -693,6 +722,25 @@ static bool may_be_made(struct place child)
 	return child.on_tree && child.node->leads_to_rw;
 }
 
+/* Does it have this rule of its own, with nothing below that has another? */
+static bool is_leaf(struct place child)
+{
+	return child.on_tree && child.node->rule && child.node->n_children == 0;
+}
+
+/* What an rw pattern matches comes and goes, whatever the directory is. */
+static bool is_free(struct place child)
+{
+	return is_leaf(child) && child.node->pattern &&
+	       child.node->rule->access == ACCESS_RW;
+}
+
+/* Whether such a name may go is for the judge to say. */
+static bool is_judged(struct place child)
+{
+	return is_leaf(child) && child.node->rule->judge != JUDGE_NONE;
+}
+
 static int check_new_name(struct place parent, struct place child,
 			  enum policy_op op)
 {
@@ -700,18 +748,18 @@ static int check_new_name(struct place parent, struct place child,
 
 	if (op == OP_MKDIR && may_be_made(child))
 		return 0;
-	r = policy_check(parent, op);
+	r = is_free(child) ? 0 : policy_check(parent, op);
 	return r < 0 ? r : policy_check(child, op);
 }
 
 static int check_old_name(struct place parent, struct place child,
 			  enum policy_op op)
 {
-	int r = policy_check(parent, op);
+	int r = is_free(child) ? 0 : policy_check(parent, op);
 
 	if (r < 0)
 		return r;
-	if (!child.on_tree)
+	if (!child.on_tree || is_free(child) || is_judged(child))
 		return 0;
 	return child.node->guard_only ? -EROFS : -EBUSY;
 }

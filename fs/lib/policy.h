@@ -183,7 +183,9 @@ int policy_check(struct place place, enum policy_op op);
 /*
  * May op be done to a name? parent is the directory's place, child the
  * name's. 0, -EROFS, -EACCES, or -EBUSY for the name of a rule in an rw
- * directory.
+ * directory. Names that an rw pattern matches come and go whatever the
+ * directory's access is, and those that a judge is asked about are its to
+ * decide.
  */
 int policy_check_name(struct place parent, struct place child,
 		      enum policy_op op);

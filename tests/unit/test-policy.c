@@ -5,7 +5,7 @@
  *
  * with the origins d (default), g (git guard), c (git config), o (command
  * line, o for option) and l (live). An ORIGIN with a * after it makes PATH a
- * pattern.
+ * pattern, and one with a ! has a judge asked.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -49,6 +49,7 @@ static void parse(const char *text, struct rules *ret_rules)
 		word = strsep(&line, " ");
 		rule.origin = origin_of(word[0]);
 		rule.pattern = word[1] == '*';
+		rule.judge = word[1] == '!' ? JUDGE_CONFIG : JUDGE_NONE;
 		rule.path = line;
 		cr_assert_eq(rules_add(ret_rules, &rule), 0);
 	}
@@ -448,6 +449,29 @@ Test(policy, patterns)
 	expect_accesses(policy, cases, ARRAY_SIZE(cases));
 }
 
+/*
+ * A pattern may be given for a path with wildcards in it, escaped; and it
+ * counts in a root that it matches.
+ */
+Test(policy, patterns_and_the_root)
+{
+	static const char rules[] = "rw d /r/[x]/y\nro g /r/[x]/y/hooks\n"
+				    "ro g* /r/\\[x\\]/y/MERGE_*\n"
+				    "ro g* /*/a/b\n";
+	autopolicy struct policy *above = make("/", rules);
+	autopolicy struct policy *at_it = make("/r/[x]/y", rules);
+	autopolicy struct policy *elsewhere = make("/r/x/y", rules);
+	autopolicy struct policy *matched = make("/q/a", rules);
+
+	cr_expect_str_eq(access_at(above, "r/[x]/y/MERGE_HEAD"), "ro");
+	cr_expect_str_eq(access_at(above, "r/[x]/y/hooks"), "ro");
+	cr_expect_str_eq(access_at(above, "r/x/y/MERGE_HEAD"), "rw");
+	cr_expect_str_eq(access_at(at_it, "MERGE_HEAD"), "ro");
+	cr_expect_str_eq(access_at(at_it, "hooks"), "ro");
+	cr_expect_str_eq(access_at(elsewhere, "MERGE_HEAD"), "rw");
+	cr_expect_str_eq(access_at(matched, "b"), "ro");
+}
+
 /* Without the mark a wildcard is a character like another. */
 Test(policy, names_with_wildcards)
 {
@@ -725,6 +749,46 @@ Test(policy, names_of_the_git_guard)
 	/* Names that are to be made answer for themselves in any case. */
 	cr_expect_eq(check_name(policy, "hooks", OP_CREATE), -EROFS);
 	cr_expect_eq(check_name(policy, "hooks", OP_MKDIR), -EROFS);
+}
+
+/* What an rw pattern matches comes and goes, in an ro directory, too. */
+Test(policy, names_of_open_patterns)
+{
+	autopolicy struct policy *policy =
+		make("/r", "rw d /r\nro g /r/info\nrw g* /r/info/refs*\n"
+			   "ro g /r/info/refs_held/a\nnone g /r/none\n"
+			   "rw g* /r/none/x*");
+	static const enum policy_op ops[] = {OP_CREATE, OP_MKDIR, OP_REMOVE,
+					     OP_REPLACE};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		cr_expect_eq(check_name(policy, "info/refs", ops[i]), 0);
+		cr_expect_eq(check_name(policy, "info/refs_x", ops[i]), 0);
+		cr_expect_eq(check_name(policy, "none/xy", ops[i]), 0);
+		cr_expect_eq(check_name(policy, "info/ref", ops[i]), -EROFS);
+		cr_expect_eq(check_name(policy, "none/y", ops[i]), -EACCES);
+	}
+	/* One that leads to a rule stays where it is. */
+	cr_expect_eq(check_name(policy, "info/refs_held", OP_REMOVE), -EROFS);
+	cr_expect_eq(check_name(policy, "info", OP_REMOVE), -EROFS);
+}
+
+/* Where a judge is asked, the name isn't held; one above a rule is. */
+Test(policy, names_of_judged_rules)
+{
+	autopolicy struct policy *policy =
+		make("/r", "rw d /r\nrw g! /r/config\nrw g! /r/objects\n"
+			   "ro g /r/objects/info/alternates\n"
+			   "ro d /r/ro\nrw g! /r/ro/config\n"
+			   "rw g! /r/opened\nrw o /r/opened");
+
+	cr_expect_eq(check_name(policy, "config", OP_CREATE), 0);
+	cr_expect_eq(check_name(policy, "config", OP_REPLACE), 0);
+	cr_expect_eq(check_name(policy, "config", OP_REMOVE), 0);
+	cr_expect_eq(check_name(policy, "objects", OP_REMOVE), -EROFS);
+	cr_expect_eq(check_name(policy, "objects/x", OP_REMOVE), 0);
+	cr_expect_eq(check_name(policy, "ro/config", OP_REPLACE), -EROFS);
+	cr_expect_eq(check_name(policy, "opened", OP_REPLACE), -EBUSY);
 }
 
 Test(policy, missing_paths)
