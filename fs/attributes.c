@@ -129,34 +129,21 @@ static int set_mode(const struct hold *hold, mode_t mode)
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME | \
 	 FUSE_SET_ATTR_MTIME_NOW)
 
-/*
- * What is about to be done. A size that comes with an open file was judged when
- * that was opened for writing.
- */
-static int hold_for_setattr(struct view *view, fuse_ino_t ino, int to_set,
-			    const struct fuse_file_info *fi,
-			    struct hold *ret_hold)
-{
-	enum policy_op op = OP_SETTIMES;
-	int r;
-
-	if (to_set & (SET_OWNER | FUSE_SET_ATTR_MODE))
-		op = OP_SETATTR;
-	else if (fi && (to_set & FUSE_SET_ATTR_SIZE)) {
-		r = guard_write(view, (struct file *)(uintptr_t)fi->fh);
-		if (r < 0)
-			return r;
-	} else if (to_set & FUSE_SET_ATTR_SIZE)
-		op = OP_WRITE;
-	return guard_object(view, ino, op, ret_hold);
-}
-
 static int do_setattr(struct view *view, fuse_ino_t ino,
 		      const struct stat *attr, int to_set,
 		      const struct fuse_file_info *fi)
 {
 	autohold struct hold hold = HOLD_NONE;
-	int r = hold_for_setattr(view, ino, to_set, fi, &hold);
+	const struct attribute_change change = {
+		.owner = to_set & SET_OWNER,
+		.size = to_set & FUSE_SET_ATTR_SIZE,
+		.times = to_set & SET_TIMES,
+		.mode = to_set & FUSE_SET_ATTR_MODE
+				? (int)(attr->st_mode & 07777)
+				: -1,
+		.file = fi ? (struct file *)(uintptr_t)fi->fh : NULL,
+	};
+	int r = guard_attributes(view, ino, &change, &hold);
 
 	/* chown(2) clears set-id bits, so a mode comes after it. */
 	if (r == 0 && (to_set & SET_OWNER))

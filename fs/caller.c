@@ -17,6 +17,7 @@ static _Thread_local struct {
 	bool has_groups; /* groups other than root's own are set */
 	uid_t uid;
 	gid_t gid;
+	pid_t pid;
 } current;
 
 /*
@@ -73,6 +74,7 @@ int caller_assume(const struct view *view, fuse_req_t req)
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	int r = 0;
 
+	current.pid = ctx->pid;
 	if (!view->many_users)
 		return 0;
 	if (ctx->uid != 0)
@@ -82,6 +84,11 @@ int caller_assume(const struct view *view, fuse_req_t req)
 		r = set_thread_groups(0, NULL);
 	}
 	return r < 0 ? -EPERM : set_ids(ctx->uid, ctx->gid);
+}
+
+pid_t caller_pid(void)
+{
+	return current.pid;
 }
 
 int caller_umask(fuse_req_t req)

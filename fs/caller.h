@@ -13,6 +13,8 @@
 
 /* Takes on the caller's ids where the view is for many users. 0 or -EPERM. */
 int caller_assume(const struct view *view, fuse_req_t req);
+/* Who asks, as caller_assume() found: 0 where it is the kernel itself. */
+pid_t caller_pid(void);
 /* Takes on the caller's umask, before something is made. */
 int caller_umask(fuse_req_t req);
 

@@ -52,12 +52,13 @@ static int make_handle(struct view *view, fuse_req_t req, struct inode *inode,
 		return -ENOMEM;
 	take_fd(fd);
 	file->content = steal_pointer(&content);
+	file->appends_only = !reads_only && guard_appends_only(inode);
 	fi->fh = (uintptr_t)file;
 	fi->keep_cache = inode_data_is_known(inode, stx);
 	/* Pages of what it reads as mustn't be mixed with those of the file. */
-	fi->direct_io = file->content != NULL;
+	fi->direct_io = file->content || file->appends_only;
 	fi->noflush = !needs_flush(file);
-	passthrough_open(view, req, file, !file->content, fi);
+	passthrough_open(view, req, file, !fi->direct_io, fi);
 	return 0;
 }
 
@@ -135,6 +136,7 @@ static int make_new(struct view *view, fuse_req_t req,
 	r = entry_of_file(view, entry, &stx, ret_e, &inode);
 	if (r < 0)
 		return r;
+	__atomic_store_n(&inode->made_here, true, __ATOMIC_RELAXED);
 	r = make_handle(view, req, inode, &stx, &fd, fi);
 	if (r < 0)
 		entry_forget(view, ret_e);
@@ -210,6 +212,7 @@ static int do_tmpfile(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	r = entry_of_file(view, &nameless, &stx, ret_e, &inode);
 	if (r < 0)
 		return r;
+	__atomic_store_n(&inode->made_here, true, __ATOMIC_RELAXED);
 	r = make_handle(view, req, inode, &stx, &fd, fi);
 	if (r < 0)
 		entry_forget(view, ret_e);
@@ -301,13 +304,13 @@ static ssize_t do_write(struct view *view, struct fuse_bufvec *in, off_t offset,
 			const struct fuse_file_info *fi)
 {
 	struct file *file = file_of(fi);
-	int r = guard_write(view, file);
+	int r = guard_write(view, file, fi->writepage);
 
 	if (r < 0)
 		return r;
 	if (fi->writepage)
-		file->mapped = true;
-	else if (fi->flags & O_APPEND)
+		__atomic_store_n(&file->mapped, true, __ATOMIC_RELAXED);
+	else if ((fi->flags & O_APPEND) || file->appends_only)
 		return append_data(view, file, in, offset);
 	return write_data(file, in, offset);
 }
@@ -335,7 +338,7 @@ void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (!view)
 		return;
 	/* Stores through a mapping change attributes behind the kernel. */
-	if (file->mapped ||
+	if (__atomic_load_n(&file->mapped, __ATOMIC_RELAXED) ||
 	    (file->passed_through && (file->flags & O_ACCMODE) != O_RDONLY))
 		notify_inode(view, ino, -1);
 	close_handle(view, req, fi);
@@ -364,7 +367,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset,
 
 	if (!view)
 		return;
-	r = guard_write(view, file);
+	r = guard_write(view, file, true);
 	if (r == 0 && fallocate(file->fd, mode, offset, length) < 0)
 		r = -errno;
 	/* ENOSYS would end it for the whole connection. */
@@ -382,7 +385,7 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 
 	if (!view)
 		return;
-	n = guard_write(view, out);
+	n = guard_write(view, out, true);
 	if (n == 0 && in->content)
 		n = -EXDEV; /* the kernel then reads and writes */
 	if (n == 0) {

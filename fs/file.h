@@ -19,6 +19,7 @@ struct file {
 	struct content *content; /* read instead of fd; owned reference */
 	bool passed_through;	 /* see passthrough.h, as the next */
 	bool counted_plain;
+	bool appends_only; /* whatever the offset, see guard.h */
 	bool mapped;	   /* written through a mapping */
 	unsigned int refs; /* protected by the table's lock */
 	struct file *next; /* of the inode; protected by the table's lock */

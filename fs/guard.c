@@ -7,6 +7,9 @@
 #include <unistd.h>
 
 #include "fs/breaklink.h"
+#include "fs/caller.h"
+#include "fs/denials.h"
+#include "fs/gitguard.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/path.h"
 
@@ -16,12 +19,54 @@
  */
 #define OPEN_SAFELY (O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Counts a refusal and hands it on. The denial log will stand here. */
-static int denied(struct view *view, int r)
+/* What was refused: an operation on an object, or on a name in it. */
+struct refusal {
+	enum policy_op op;
+	struct inode *inode; /* borrowed */
+	const char *name;    /* NULL: the object itself */
+	struct place place;  /* whose rule says no */
+	const char *what;    /* in the way, for people; or NULL */
+};
+
+/* Logs a refusal and hands r on. */
+static int denied(struct view *view, int r, const struct refusal *refusal)
 {
-	if (r < 0)
-		__atomic_add_fetch(&view->denials, 1, __ATOMIC_RELAXED);
+	autofree char *relative = inode_path(refusal->inode, refusal->name);
+	autofree char *path =
+		relative ? path_join(view->spec->root, relative) : NULL;
+	const struct denial denial = {
+		.pid = caller_pid(),
+		.op = refusal->op,
+		.path = path,
+		.rule = place_rule(refusal->place),
+		.error = r,
+		.what = refusal->what,
+	};
+
+	__atomic_add_fetch(&view->denials, 1, __ATOMIC_RELAXED);
+	if (path)
+		denials_add(&denial);
 	return r;
+}
+
+static int denied_object(struct view *view, int r, struct inode *inode,
+			 enum policy_op op)
+{
+	const struct refusal refusal = {op, inode, NULL, inode->place, NULL};
+
+	return denied(view, r, &refusal);
+}
+
+static int denied_name(struct view *view, int r, const struct entry *entry,
+		       enum policy_op op, const char *what)
+{
+	struct inode *dir = entry->dir.inode;
+	bool by_parent = policy_check(dir->place, op) < 0;
+	const struct refusal refusal = {op, dir, entry->name,
+					by_parent ? dir->place : entry->place,
+					what};
+
+	return denied(view, r, &refusal);
 }
 
 /* Would op change what another name of the file shows, too? */
@@ -47,7 +92,7 @@ static int unshare_file(struct view *view, struct inode *inode,
 	if (!may_be_shared(view, inode, stx))
 		return 0;
 	if (view->session->hardlinks == HARDLINKS_DENY)
-		return denied(view, -EROFS);
+		return denied_object(view, -EROFS, inode, OP_WRITE);
 	r = break_link(inode);
 	return r < 0 ? r : -ESTALE;
 }
@@ -81,8 +126,9 @@ static int unshare_held(struct view *view, const struct hold *hold,
 	return unshare_file(view, hold->inode, &stx);
 }
 
-int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
-		 struct hold *ret_hold)
+/* mode: the one that is to be set, or -1. */
+static int hold_object(struct view *view, uint64_t nodeid, enum policy_op op,
+		       int mode, struct hold *ret_hold)
 {
 	autoinode struct inode *inode = inode_get(&view->table, nodeid);
 	autohold struct hold hold = HOLD_NONE;
@@ -92,10 +138,14 @@ int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 		return -ESTALE;
 	r = policy_check(inode->place, op);
 	if (r < 0)
-		return denied(view, r);
+		return denied_object(view, r, inode, op);
 	r = inode_hold(inode, &hold);
-	if (r == 0)
-		r = unshare_held(view, &hold, op);
+	if (r < 0)
+		return r;
+	r = gitguard_object(view, inode, op, mode, hold.fd);
+	if (r < 0)
+		return denied_object(view, r, inode, op);
+	r = unshare_held(view, &hold, op);
 	if (r < 0)
 		return r;
 	*ret_hold = hold;
@@ -103,9 +153,50 @@ int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 	return 0;
 }
 
-void entry_release(struct entry *entry)
+int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
+		 struct hold *ret_hold)
 {
-	hold_release(&entry->dir);
+	return hold_object(view, nodeid, op, -1, ret_hold);
+}
+
+void guard_made(struct view *view, const struct entry *entry)
+{
+	gitguard_made(view, entry);
+}
+
+bool guard_appends_only(const struct inode *inode)
+{
+	return gitguard_appends_only(inode);
+}
+
+int guard_install(struct view *view, const struct rename_grant *grant)
+{
+	autofree char *what = NULL;
+	int r = gitguard_install(view, grant, &what);
+
+	return r == -EROFS ? denied_name(view, r, &grant->to, OP_REPLACE, what)
+			   : r;
+}
+
+int guard_attributes(struct view *view, uint64_t nodeid,
+		     const struct attribute_change *change,
+		     struct hold *ret_hold)
+{
+	enum policy_op op = OP_SETTIMES;
+	int r;
+
+	if (change->owner || change->mode >= 0)
+		op = OP_SETATTR;
+	else if (change->size && !change->file)
+		op = OP_WRITE;
+	/* An open file was judged when it was opened for writing. */
+	if (change->size && change->file) {
+		r = guard_write(view, change->file, true);
+		if (r < 0)
+			return r;
+	}
+	return hold_object(view, nodeid, op, change->owner ? -1 : change->mode,
+			   ret_hold);
 }
 
 /* The directory and the place of a name, without a verdict. */
@@ -141,17 +232,13 @@ int guard_name(struct view *view, uint64_t parent, const char *name,
 	if (r < 0)
 		return r;
 	r = policy_check_name(entry.dir.inode->place, entry.place, op);
+	if (r == 0 && op != OP_STAT)
+		r = gitguard_name(view, &entry, op);
 	if (r < 0)
-		return denied(view, r);
+		return denied_name(view, r, &entry, op, NULL);
 	*ret_entry = entry;
 	entry = ENTRY_NONE;
 	return 0;
-}
-
-void rename_grant_release(struct rename_grant *grant)
-{
-	entry_release(&grant->from);
-	entry_release(&grant->to);
 }
 
 static int check_entry(const struct entry *entry, enum policy_op op)
@@ -180,13 +267,14 @@ static int check_rename(const struct rename_grant *grant, unsigned int flags)
 	return r;
 }
 
-static int stat_entry(const struct entry *entry, struct statx *ret_stx)
+/* Names the end of the rename that is in the way. */
+static int denied_rename(struct view *view, int r,
+			 const struct rename_grant *grant)
 {
-	return statx(entry->dir.fd, entry->name,
-		     AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_WANTED,
-		     ret_stx) < 0
-		       ? -errno
-		       : 0;
+	if (check_entry(&grant->from, OP_REMOVE) < 0)
+		return denied_name(view, r, &grant->from, OP_REMOVE, NULL);
+	return denied_name(view, r, &grant->to,
+			   grant->target_exists ? OP_REPLACE : OP_CREATE, NULL);
 }
 
 int guard_rename(struct view *view, const struct rename_request *request,
@@ -199,16 +287,21 @@ int guard_rename(struct view *view, const struct rename_request *request,
 		r = find_entry(view, request->new_parent, request->new_name,
 			       &grant.to);
 	if (r == 0)
-		r = stat_entry(&grant.from, &grant.moved);
+		r = entry_statx(&grant.from, &grant.moved);
 	if (r < 0)
 		return r;
-	r = stat_entry(&grant.to, &grant.target);
+	r = entry_statx(&grant.to, &grant.target);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	grant.target_exists = r == 0;
 	r = check_rename(&grant, request->flags);
+	if (r == 0)
+		r = gitguard_rename(view, &grant, request->flags,
+				    &grant.install);
+	if (r == -EXDEV)
+		return r; /* it may still be copied */
 	if (r < 0)
-		return denied(view, r);
+		return denied_rename(view, r, &grant);
 	*ret_grant = grant;
 	grant = RENAME_GRANT_NONE;
 	return 0;
@@ -354,8 +447,11 @@ int guard_open(struct view *view, uint64_t nodeid, int flags,
 	if (!inode)
 		return -ESTALE;
 	r = check_open(inode, flags);
+	if (r == 0 && open_writes(flags))
+		r = gitguard_open(view, inode, flags);
 	if (r < 0)
-		return denied(view, r);
+		return denied_object(view, r, inode,
+				     open_writes(flags) ? OP_WRITE : OP_READ);
 	r = open_and_truncate(view, inode, flags, ret_stx, ret_fd);
 	if (r < 0)
 		return r;
@@ -363,11 +459,13 @@ int guard_open(struct view *view, uint64_t nodeid, int flags,
 	return 0;
 }
 
-int guard_write(struct view *view, const struct file *file)
+int guard_write(struct view *view, const struct file *file, bool in_place)
 {
 	int r = policy_check(file->inode->place, OP_WRITE);
 
-	return r < 0 ? denied(view, r) : 0;
+	if (r == 0 && in_place && file->appends_only)
+		r = -EROFS;
+	return r < 0 ? denied_object(view, r, file->inode, OP_WRITE) : 0;
 }
 
 int guard_access(struct view *view, uint64_t nodeid, int mask,
@@ -413,7 +511,7 @@ void guard_keep(struct entry *entry, const struct statx *stx)
 	struct statx now;
 	int fd;
 
-	if (!inode || inode->fd >= 0)
+	if (!inode || inode_has_fd(inode))
 		return;
 	fd = openat(entry->dir.fd, entry->name,
 		    O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -12,6 +12,7 @@
 #ifndef WORKTREEFS_GUARD_H
 #define WORKTREEFS_GUARD_H
 
+#include "fs/entry.h"
 #include "fs/file.h"
 #include "fs/inode.h"
 #include "fs/view.h"
@@ -22,22 +23,10 @@ int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 		 struct hold *ret_hold);
 
 /* A name that op may be done to. */
-struct entry {
-	struct hold dir;    /* fd: an O_PATH descriptor of the directory */
-	struct place place; /* the name's */
-	const char *name;   /* borrowed */
-};
-
-#define ENTRY_NONE               \
-	(struct entry)           \
-	{                        \
-		.dir = HOLD_NONE \
-	}
-
 int guard_name(struct view *view, uint64_t parent, const char *name,
 	       enum policy_op op, struct entry *ret_entry);
-void entry_release(struct entry *entry);
-#define autoentry __attribute__((cleanup(entry_release)))
+/* The directory that was granted has been made. */
+void guard_made(struct view *view, const struct entry *entry);
 
 /*
  * Both names of a rename, judged together: with RENAME_EXCHANGE both are
@@ -50,23 +39,13 @@ struct rename_request {
 	unsigned int flags; /* of renameat2(2) */
 };
 
-struct rename_grant {
-	struct entry from, to;
-	struct statx moved;  /* what is moved */
-	struct statx target; /* what has the new name, if it exists */
-	bool target_exists;
-};
-
-#define RENAME_GRANT_NONE                            \
-	(struct rename_grant)                        \
-	{                                            \
-		.from = ENTRY_NONE, .to = ENTRY_NONE \
-	}
-
 int guard_rename(struct view *view, const struct rename_request *request,
 		 struct rename_grant *ret_grant);
-void rename_grant_release(struct rename_grant *grant);
-#define autorename __attribute__((cleanup(rename_grant_release)))
+/*
+ * For files that may be replaced, but not by anything: judges what is to be
+ * installed, and installs a copy of it. 0, or -EROFS when it is refused.
+ */
+int guard_install(struct view *view, const struct rename_grant *grant);
 
 /*
  * Opens the object with the flags of open(2): O_TRUNC is done once the file is
@@ -78,8 +57,26 @@ void rename_grant_release(struct rename_grant *grant);
 int guard_open(struct view *view, uint64_t nodeid, int flags,
 	       struct inode **ret_inode, struct statx *ret_stx, int *ret_fd);
 
-/* May this open file still be written? A rule may have changed since. */
-int guard_write(struct view *view, const struct file *file);
+/*
+ * May this open file still be written? A rule may have changed since.
+ * in_place: elsewhere than at its end.
+ */
+int guard_write(struct view *view, const struct file *file, bool in_place);
+
+/* Is this a file that may only grow? Whoever opens it for writing writes to
+ * its end. */
+bool guard_appends_only(const struct inode *inode);
+
+/* The same as guard_object() for a change of attributes. */
+struct attribute_change {
+	bool owner, size, times;
+	int mode;		 /* -1: not this */
+	const struct file *file; /* whose size is set; or NULL */
+};
+
+int guard_attributes(struct view *view, uint64_t nodeid,
+		     const struct attribute_change *change,
+		     struct hold *ret_hold);
 
 /* May access(2) be answered with yes for this mask? Not counted as denial. */
 int guard_access(struct view *view, uint64_t nodeid, int mask,

@@ -408,6 +408,41 @@ void inode_moved(struct inode *inode, struct inode *parent, const char *name)
 	pthread_mutex_unlock(&table->lock);
 }
 
+/* Writes the path backwards, ending before end; NULL if it doesn't fit. */
+static char *write_path(const struct inode *inode, const char *name,
+			char *start, char *end)
+{
+	*--end = '\0';
+	while (name) {
+		size_t length = strlen(name);
+
+		if ((size_t)(end - start) < length + 1 || length == 0)
+			return NULL;
+		end -= length;
+		memcpy(end, name, length);
+		if (!inode->parent)
+			return end;
+		*--end = '/';
+		name = inode->name;
+		inode = inode->parent;
+	}
+	return end;
+}
+
+char *inode_path(struct inode *inode, const char *name)
+{
+	char buffer[8192], *path;
+
+	pthread_mutex_lock(&inode->table->lock);
+	if (!name && inode->parent) {
+		name = inode->name;
+		inode = inode->parent;
+	}
+	path = write_path(inode, name, buffer, buffer + sizeof(buffer));
+	pthread_mutex_unlock(&inode->table->lock);
+	return path ? strdup(path) : NULL;
+}
+
 bool inode_has_pointer_name(struct inode *inode)
 {
 	bool has;
@@ -468,6 +503,16 @@ bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 	*stamp = now;
 	pthread_mutex_unlock(&inode->table->lock);
 	return known;
+}
+
+bool inode_has_fd(struct inode *inode)
+{
+	bool has;
+
+	pthread_mutex_lock(&inode->table->lock);
+	has = inode->fd >= 0;
+	pthread_mutex_unlock(&inode->table->lock);
+	return has;
 }
 
 void inode_keep_fd(struct inode *inode, int fd)

@@ -61,6 +61,8 @@ struct inode {
 		bool settled; /* can't change without the stamp changing */
 	} stamp;
 
+	bool made_here; /* by this view; atomic, only ever set */
+
 	/* Protected by view->backing_lock: see passthrough.h. */
 	int backing_id;
 	unsigned int n_through, n_plain;
@@ -111,6 +113,13 @@ void inode_moved(struct inode *inode, struct inode *parent, const char *name);
 /* Was it last seen under the name of one of git's pointer files? */
 bool inode_has_pointer_name(struct inode *inode);
 
+/*
+ * The path from the view's root to the inode, or to a name in it (may be
+ * NULL), by the names last seen: for judging by, not for opening. "" is the
+ * root. Allocated; NULL without memory, or for what has no name.
+ */
+char *inode_path(struct inode *inode, const char *name);
+
 /* What is read instead of the file from now on; referenced here. Or NULL. */
 void inode_set_content(struct inode *inode, struct content *content);
 
@@ -120,6 +129,8 @@ void inode_set_content(struct inode *inode, struct content *content);
  */
 bool inode_data_is_known(struct inode *inode, const struct statx *stx);
 
+/* Has it a descriptor of its own at hand? */
+bool inode_has_fd(struct inode *inode);
 /* Keeps fd (taken over) as the inode's descriptor for as long as it fits. */
 void inode_keep_fd(struct inode *inode, int fd);
 /* Keeps the inode, one lookup of it, and its descriptor fd for good. */

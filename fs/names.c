@@ -207,6 +207,7 @@ static int do_mkdir(struct view *view, fuse_req_t req, fuse_ino_t parent,
 		return r;
 	if (mkdirat(entry.dir.fd, name, mode) < 0)
 		return -errno;
+	guard_made(view, &entry);
 	return entry_lookup(view, &entry, ret_e);
 }
 
@@ -297,6 +298,8 @@ static int do_rename(struct view *view, const struct rename_request *request)
 		return r;
 	if (grant.target_exists && !exchange)
 		guard_keep(&grant.to, &grant.target);
+	if (grant.install)
+		return guard_install(view, &grant);
 	if (renameat2(grant.from.dir.fd, request->name, grant.to.dir.fd,
 		      request->new_name, request->flags) < 0)
 		return -errno;

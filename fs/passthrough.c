@@ -14,7 +14,7 @@ void passthrough_init(struct view *view, struct fuse_conn_info *conn)
 		return;
 	/* How many stacked file systems may lie below. overlayfs is one. */
 	conn->max_backing_stack_depth = view->table.trust_birth ? 0 : 1;
-	view->passes_through = true;
+	view->may_pass_through = view->passes_through = true;
 }
 
 /* The inode's backing file in the kernel; made if there is none. */
@@ -24,6 +24,8 @@ static bool get_backing(struct view *view, fuse_req_t req, struct file *file)
 
 	if (inode->backing_id > 0)
 		return true;
+	if (!view->passes_through)
+		return false;
 	inode->backing_id = fuse_passthrough_open(req, file->fd);
 	if (inode->backing_id > 0)
 		return true;
@@ -37,7 +39,7 @@ void passthrough_open(struct view *view, fuse_req_t req, struct file *file,
 {
 	struct inode *inode = file->inode;
 
-	if (!view->passes_through && inode->n_through == 0)
+	if (!view->may_pass_through)
 		return;
 	pthread_mutex_lock(&view->backing_lock);
 	if (possible && inode->n_plain == 0 && get_backing(view, req, file)) {

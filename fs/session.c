@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs/denials.h"
+#include "fs/gitfiles.h"
 #include "fs/lib/cleanup.h"
 #include "fs/locks.h"
 #include "fs/notify.h"
@@ -86,15 +88,21 @@ int session_init(struct session *session, struct session_spec *spec,
 		r = view_init(&served->view, spec, i, &session->map,
 			      root_fds[i], max_fds);
 		served->initialised = r == 0;
+		if (r == 0)
+			r = gitguard_new(spec, spec->views[i].root,
+					 &served->view.gitguard);
 	}
 	return r;
 }
 
 void session_release(struct session *session)
 {
-	for (size_t i = 0; session->views && i < session->spec.n_views; i++)
-		if (session->views[i].initialised)
-			view_release(&session->views[i].view);
+	for (size_t i = 0; session->views && i < session->spec.n_views; i++) {
+		if (!session->views[i].initialised)
+			continue;
+		gitguard_free(session->views[i].view.gitguard);
+		view_release(&session->views[i].view);
+	}
 	free(session->views);
 	cleanup_fdp(&session->signals);
 	cleanup_fdp(&session->ended);
@@ -215,18 +223,25 @@ int session_start(struct session *session)
 {
 	int r = notify_start();
 
+	if (r == 0)
+		r = denials_start(&session->spec);
 	for (size_t i = 0; r == 0 && i < session->spec.n_views; i++)
 		r = start_view(session, &session->views[i]);
 	return r;
 }
 
-/* Does the signal that is waiting end the process? SIGHUP doesn't. */
+/* Does the signal that is waiting end the process? SIGHUP has the log opened
+ * anew. */
 static bool signal_ends(int signals)
 {
 	struct signalfd_siginfo info;
 
-	return read(signals, &info, sizeof(info)) == sizeof(info) &&
-	       info.ssi_signo != SIGHUP;
+	if (read(signals, &info, sizeof(info)) != sizeof(info))
+		return false;
+	if (info.ssi_signo != SIGHUP)
+		return true;
+	denials_reopen();
+	return false;
 }
 
 int session_wait(struct session *session)
@@ -261,6 +276,7 @@ void session_stop(struct session *session)
 		if (session->views[i].started)
 			pthread_join(session->views[i].thread, NULL);
 	notify_stop();
+	denials_stop();
 	for (size_t i = session->spec.n_views; i-- > 0;) {
 		struct fuse_session *fuse = session->views[i].view.fuse;
 

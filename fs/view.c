@@ -107,6 +107,8 @@ int view_init(struct view *view, const struct session_spec *session,
 	      size_t index, const struct path_map *map, int root_fd,
 	      size_t max_fds)
 {
+	const struct strings *pinned = &session->views[index].pinned;
+	const struct policy_names names = {pinned->s, pinned->n};
 	int r;
 
 	*view = (struct view){
@@ -116,7 +118,8 @@ int view_init(struct view *view, const struct session_spec *session,
 		.timeout = TREE_TIMEOUT,
 		.rewrites = map->moves && session->symlinks == SYMLINKS_VIEW,
 	};
-	r = policy_new(view->spec->root, &session->rules, &view->policy, NULL);
+	r = policy_new_named(view->spec->root, &session->rules, &names,
+			     &view->policy, NULL);
 	if (r < 0)
 		return r;
 	r = inode_table_init(&view->table, root_fd, policy_root(view->policy),

@@ -64,6 +64,7 @@ enum request {
 extern const char *const request_names[N_REQUESTS];
 
 struct fuse_session;
+struct gitguard;
 
 /* A name that the kernel must never lose, see struct view_spec. */
 struct pin {
@@ -77,6 +78,8 @@ struct view {
 	const struct session_spec *session; /* borrowed */
 	const struct path_map *map;	    /* borrowed */
 	struct policy *policy;
+	struct gitguard
+		*gitguard; /* borrowed; NULL where no rule has a judge */
 	struct pin *pins;
 	size_t n_pins;
 	double timeout;	   /* seconds, of names and attributes */
@@ -86,7 +89,8 @@ struct view {
 
 	/* Guards the choices of passthrough.h. */
 	pthread_mutex_t backing_lock;
-	bool passes_through; /* atomic enough: it is only ever taken back */
+	bool may_pass_through; /* constant after the first request */
+	bool passes_through;   /* protected by backing_lock */
 
 	struct fuse_session *fuse;
 	struct inode_table table;
