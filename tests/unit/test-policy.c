@@ -791,6 +791,28 @@ Test(policy, names_of_judged_rules)
 	cr_expect_eq(check_name(policy, "opened", OP_REPLACE), -EBUSY);
 }
 
+/* Names that something is mounted on keep their place without a rule. */
+Test(policy, names_without_a_rule)
+{
+	static char beside[] = "a/b", inside[] = "ro/c";
+	static char *const relative[] = {beside, inside};
+	const struct policy_names names = {relative, ARRAY_SIZE(relative)};
+	autopolicy struct policy *policy = NULL;
+	autorules struct rules rules;
+
+	parse("ro d /r/ro\nro g /r/a/b/x", &rules);
+	cr_assert_eq(policy_new_named("/r", &rules, &names, &policy, NULL), 0);
+	cr_expect(at(policy, "a/b").on_tree);
+	cr_expect_str_eq(access_at(policy, "a/b"), "rw");
+	cr_expect_str_eq(access_at(policy, "ro/c"), "ro");
+	cr_expect_eq(check_name(policy, "a", OP_REMOVE), -EBUSY);
+	cr_expect_eq(check_name(policy, "a/b", OP_REMOVE), -EBUSY);
+	cr_expect_eq(check_name(policy, "a/b", OP_REPLACE), -EBUSY);
+	cr_expect_eq(check_name(policy, "a/b/x", OP_REMOVE), -EROFS);
+	cr_expect_eq(check_name(policy, "a/c", OP_REMOVE), 0);
+	cr_expect_eq(check_name(policy, "ro/c", OP_REMOVE), -EROFS);
+}
+
 Test(policy, missing_paths)
 {
 	autopolicy struct policy *policy = make("/r", "ro d /r\n"
