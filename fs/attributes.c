@@ -134,8 +134,10 @@ static int do_setattr(struct view *view, fuse_ino_t ino,
 		      const struct fuse_file_info *fi)
 {
 	autohold struct hold hold = HOLD_NONE;
+	/* chown(2) that sets neither id sets nothing else, either. */
+	bool owner = (to_set & SET_OWNER) || to_set == 0;
 	const struct attribute_change change = {
-		.owner = to_set & SET_OWNER,
+		.owner = owner,
 		.size = to_set & FUSE_SET_ATTR_SIZE,
 		.times = to_set & SET_TIMES,
 		.mode = to_set & FUSE_SET_ATTR_MODE
@@ -146,7 +148,7 @@ static int do_setattr(struct view *view, fuse_ino_t ino,
 	int r = guard_attributes(view, ino, &change, &hold);
 
 	/* chown(2) clears set-id bits, so a mode comes after it. */
-	if (r == 0 && (to_set & SET_OWNER))
+	if (r == 0 && owner)
 		r = set_owner(&hold, attr, to_set);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		r = set_mode(&hold, attr->st_mode);
