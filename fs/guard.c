@@ -340,7 +340,20 @@ static int backing_flags(const struct inode *inode, int flags)
 	return wanted | OPEN_SAFELY;
 }
 
-/* Opens the name under which the inode was last seen. */
+/* Is a name still the inode's? */
+static bool is_named(const struct inode *inode, int dirfd, const char *name)
+{
+	struct statx stx;
+
+	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		     STATX_WANTED, &stx) == 0 &&
+	       inode_is(inode, &stx);
+}
+
+/*
+ * Opens the name under which the inode was last seen. If another thing has the
+ * name by now, that this can't be opened means nothing.
+ */
 static int open_name(struct inode *inode, int flags, int *ret_fd)
 {
 	autohold struct hold dir = HOLD_NONE;
@@ -351,11 +364,10 @@ static int open_name(struct inode *inode, int flags, int *ret_fd)
 	if (r < 0)
 		return r;
 	fd = openat(dir.fd, name, flags);
-	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP ||
-		       errno == ENXIO))
-		return -ESTALE;
-	if (fd < 0)
-		return -errno;
+	if (fd < 0) {
+		r = -errno;
+		return is_named(inode, dir.fd, name) ? r : -ESTALE;
+	}
 	*ret_fd = fd;
 	return 0;
 }
