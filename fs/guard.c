@@ -334,8 +334,11 @@ static int backing_flags(const struct inode *inode, int flags)
 
 	if (inode->type == S_IFDIR)
 		return O_RDONLY | O_DIRECTORY | OPEN_SAFELY;
-	/* O_TRUNC without write access still needs a file to truncate with. */
-	if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
+	/*
+	 * O_TRUNC without write access, or with access mode 3 (which gives
+	 * none, either), still needs a file to truncate with.
+	 */
+	if ((flags & O_TRUNC) && (flags & O_ACCMODE) != O_WRONLY)
 		wanted = (wanted & ~O_ACCMODE) | O_RDWR;
 	return wanted | OPEN_SAFELY;
 }
