@@ -44,27 +44,32 @@ static struct content *find_content(const struct view *view, int dirfd,
 	return fd < 0 ? NULL : read_pointer(view, fd, stx);
 }
 
+#define SEARCHABLE (S_IXUSR | S_IXGRP | S_IXOTH)
+
 /*
- * The kernel walks along names that it knows without asking. In a directory
- * that not everybody may search it has to ask for each user anew.
+ * The kernel walks along names that it knows without asking, those that don't
+ * exist among them. In a directory that not everybody may search it has to ask
+ * for each user anew.
  */
-static bool needs_asking(const struct view *view, int dirfd)
+static bool needs_asking(const struct view *view, const struct entry *entry)
 {
 	struct stat st;
 
-	return view->many_users &&
-	       (fstat(dirfd, &st) < 0 || !(st.st_mode & S_IXOTH));
+	return view->many_users && !view_pinned(view, entry->place) &&
+	       (fstat(entry->dir.fd, &st) < 0 ||
+		(st.st_mode & SEARCHABLE) != SEARCHABLE);
 }
 
-static void fill_entry(const struct view *view, const struct inode *inode,
-		       const struct statx *stx, const struct content *content,
+static void fill_entry(const struct view *view, const struct entry *entry,
+		       const struct inode *inode, const struct statx *stx,
+		       const struct content *content,
 		       struct fuse_entry_param *e)
 {
 	struct timeouts timeouts = view_timeouts(view, inode->place);
 
 	*e = (struct fuse_entry_param){
 		.ino = inode->nodeid,
-		.entry_timeout = timeouts.entry,
+		.entry_timeout = needs_asking(view, entry) ? 0 : timeouts.entry,
 		.attr_timeout = timeouts.attr,
 	};
 	view_attributes(view, stx, content, &e->attr);
@@ -78,7 +83,7 @@ int entry_of_file(struct view *view, const struct entry *entry,
 				  stx, 1, ret_inode);
 
 	if (r == 0)
-		fill_entry(view, *ret_inode, stx, NULL, ret_e);
+		fill_entry(view, entry, *ret_inode, stx, NULL, ret_e);
 	return r;
 }
 
@@ -108,9 +113,7 @@ int entry_lookup(struct view *view, const struct entry *entry,
 		content = find_content(view, entry->dir.fd, entry->name, &stx);
 		inode_set_content(inode, content);
 	}
-	fill_entry(view, inode, &stx, content, ret_e);
-	if (!pinned && needs_asking(view, entry->dir.fd))
-		ret_e->entry_timeout = 0;
+	fill_entry(view, entry, inode, &stx, content, ret_e);
 	return 0;
 }
 
@@ -127,7 +130,7 @@ static int do_lookup(struct view *view, fuse_ino_t parent, const char *name,
 	if (r != -ENOENT)
 		return r;
 	timeouts = view_timeouts(view, entry.place);
-	if (timeouts.negative <= 0)
+	if (timeouts.negative <= 0 || needs_asking(view, &entry))
 		return r;
 	*ret_e = (struct fuse_entry_param){
 		.entry_timeout = timeouts.negative,
