@@ -13,7 +13,7 @@ floors() {
 		01 fs/lib/fileio fs/lib/policy fs/lib/process
 		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
 		03 fs/lib/githead fs/lib/record
-		03 fs/lib/gitjudge+fs/lib/gitjudge_syntax+fs/lib/gitjudge_text
+		03 fs/lib/gitjudge+fs/lib/gitjudge_*
 		04 fs/lib/gitpointer
 		05 fs/lib/gitrepo
 		10 fs/content fs/log
@@ -61,7 +61,8 @@ floor_of() {
 			for name in ${module//+/ }; do
 				# shellcheck disable=SC2053 # a pattern
 				if [[ $1 == $name ]]; then
-					echo "$floor ${module/"$name"/"$1"}"
+					[ "$module" != "$name" ] || module=$1
+					echo "$floor $module"
 					return 0
 				fi
 			done
