@@ -64,27 +64,38 @@ static bool stays_below(const char *relative)
 	return true;
 }
 
-char *path_map_apply(const struct path_map *map, const char *path)
+/* From the one tree's name to the other's, of the view that fits best. */
+static char *translate(const struct path_map *map, const char *path,
+		       bool to_root)
 {
-	const struct view_spec *best = NULL;
-	const char *rest = NULL;
+	const char *from = NULL, *to = NULL, *rest = NULL;
 
 	for (size_t i = 0; i < map->n; i++) {
 		const struct view_spec *view = &map->views[i];
+		const char *here = to_root ? view->mountpoint : view->root;
 		const char *below;
 
-		if (!view->mountpoint ||
-		    !path_starts_with(path, view->root, &below))
+		if (!view->mountpoint || !path_starts_with(path, here, &below))
 			continue;
-		if (!best || strlen(view->root) > strlen(best->root)) {
-			best = view;
-			rest = below;
-		}
+		if (from && strlen(here) <= strlen(from))
+			continue;
+		from = here;
+		to = to_root ? view->root : view->mountpoint;
+		rest = below;
 	}
-	if (!best || strcmp(best->root, best->mountpoint) == 0 ||
-	    !stays_below(rest))
+	if (!from || strcmp(from, to) == 0 || !stays_below(rest))
 		return NULL;
-	return path_join(best->mountpoint, rest);
+	return path_join(to, rest);
+}
+
+char *path_map_apply(const struct path_map *map, const char *path)
+{
+	return translate(map, path, false);
+}
+
+char *path_map_undo(const struct path_map *map, const char *path)
+{
+	return translate(map, path, true);
 }
 
 struct content *content_of_symlink(const struct path_map *map,

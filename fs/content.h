@@ -42,6 +42,9 @@ void path_map_init(struct path_map *map, const struct session_spec *spec);
  */
 char *path_map_apply(const struct path_map *map, const char *path);
 
+/* The reverse: an absolute path into one of the views, as it is at its root. */
+char *path_map_undo(const struct path_map *map, const char *path);
+
 /*
  * The text of a symlink's target, or NULL where it reads as it is.
  */

@@ -228,11 +228,15 @@ static int do_symlink(struct view *view, fuse_ino_t parent, const char *name,
 		      const char *target, struct fuse_entry_param *ret_e)
 {
 	autoentry struct entry entry = ENTRY_NONE;
+	autofree char *real = NULL;
 	int r = guard_name(view, parent, name, OP_CREATE, &entry);
 
 	if (r < 0)
 		return r;
-	if (symlinkat(target, entry.dir.fd, name) < 0)
+	/* What reads as leading into the view leads to its root. */
+	if (view->rewrites)
+		real = path_map_undo(view->map, target);
+	if (symlinkat(real ? real : target, entry.dir.fd, name) < 0)
 		return -errno;
 	return entry_lookup(view, &entry, ret_e);
 }
