@@ -19,6 +19,7 @@
 #include "mountctl/command.h"
 #include "mountctl/ending.h"
 #include "mountctl/mountpoints.h"
+#include "mountctl/mounts.h"
 #include "mountctl/options.h"
 #include "mountctl/output.h"
 #include "mountctl/plan.h"
@@ -226,17 +227,42 @@ static int set_up(struct job *job, const char *at)
 	return r < 0 ? r : commit(job);
 }
 
-/* The filesystem process ends with the socket, and lets go of the lock. */
+/* What a filesystem process that crashed has left mounted. */
+static void take_views_away(const struct session_spec *spec)
+{
+	struct view_mounts mounts = {0};
+
+	if (view_mounts_read(0, &mounts) < 0)
+		return;
+	for (size_t i = spec->n_views; i > 0; i--) {
+		const char *mountpoint = spec->views[i - 1].mountpoint;
+
+		if (mountpoint && view_mounts_at(&mounts, mountpoint))
+			mount_detach(mountpoint, true, NULL);
+	}
+	view_mounts_release(&mounts);
+}
+
+/*
+ * The filesystem process ends with the socket, unmounts, and lets go of the
+ * lock.
+ */
 static void undo(struct job *job)
 {
-	int64_t deadline = now_ms() + END_MS;
+	int64_t start = now_ms();
 
 	cleanup_fdp(&job->sock);
 	cleanup_fdp(&job->lock_fd);
 	job->sock = job->lock_fd = -1;
-	while (job->dir && record_remove(job->spec->name) == -EBUSY &&
-	       now_ms() < deadline)
+	if (!job->dir)
+		return;
+	while (record_remove(job->spec->name) == -EBUSY &&
+	       now_ms() < start + END_MS) {
 		sleep_ms(10);
+		if (now_ms() > start + END_MS / 2)
+			take_views_away(job->spec);
+	}
+	take_views_away(job->spec);
 	if (job->made)
 		rmdir(job->made);
 }
@@ -401,10 +427,9 @@ static int print_session(const struct record *record, bool json)
 
 static void warn_of_tier(const struct session_spec *spec)
 {
-	for (size_t i = 0; i < spec->n_views; i++)
-		warn("the tier is 'view': absolute paths to '%s' itself are "
-		     "not covered, as they are with 'mountctl run'",
-		     spec->views[i].root);
+	warn("the tier is 'view': absolute paths to '%s' itself are not "
+	     "covered, as they are with 'mountctl run'",
+	     spec->main ? spec->main : spec->views[0].root);
 }
 
 /* Unmounts; from those who don't let go, too. */

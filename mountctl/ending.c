@@ -1,14 +1,17 @@
 #include "mountctl/ending.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
+#include "fs/lib/fileio.h"
 #include "fs/lib/path.h"
 #include "fs/lib/process.h"
 #include "mountctl/clock.h"
@@ -20,6 +23,9 @@
 
 /* How long the end of a process may take that has nothing left to do. */
 #define GRACE_MS 2000
+
+/* What the kernel calls the filesystem process, proc_pid_comm(5). */
+#define SERVER_NAME "worktreefs"
 
 int session_await_end(const struct record *record, int64_t deadline)
 {
@@ -154,13 +160,9 @@ static int end_view(const struct record *record, bool lazy, int64_t deadline,
  * Signalling.
  */
 
-static int send_signal(pid_t pid, uint64_t start_time, int number)
+static int send_signal(int pidfd, int number)
 {
-	autofd int fd = process_open(pid, start_time);
-
-	if (fd < 0)
-		return fd;
-	if (syscall(SYS_pidfd_send_signal, fd, number, NULL, 0) < 0)
+	if (syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0) < 0)
 		return -errno;
 	return 0;
 }
@@ -180,11 +182,15 @@ static void ask_to_end(const struct holders *holders,
 {
 	for (size_t i = 0; i < holders->n; i++) {
 		const struct holder *holder = &holders->holder[i];
+		autofd int fd = -1;
 
 		if (is_among(holder, asked))
 			continue;
-		send_signal(holder->pid, holder->start_time, SIGTERM);
-		send_signal(holder->pid, holder->start_time, SIGCONT);
+		fd = process_open(holder->pid, holder->start_time);
+		if (fd < 0)
+			continue;
+		send_signal(fd, SIGTERM);
+		send_signal(fd, SIGCONT);
 	}
 }
 
@@ -218,11 +224,31 @@ static int end_processes(const struct record *record, int64_t deadline,
 	}
 }
 
+/* A record is text: is the process that it names one of ours at all? */
+static bool is_server(pid_t pid)
+{
+	char path[64];
+	autofree char *name = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%ld/comm", (long)pid);
+	if (read_file_at(AT_FDCWD, path, 64, &name, NULL) < 0)
+		return false;
+	return strncmp(name, SERVER_NAME, strlen(SERVER_NAME)) == 0;
+}
+
 /* The views of its session answer ENOTCONN from then on. */
 static int end_server(const struct record *record, char **message)
 {
-	int r = send_signal(record->pid, record->start_time, SIGTERM);
+	autofd int fd = process_open(record->pid, record->start_time);
+	int r = fd < 0 ? fd : 0;
 
+	if (r == 0 && !is_server(record->pid))
+		return explain(-EPERM, message,
+			       "process %ld, which the record of session '%s' "
+			       "names, is no filesystem process",
+			       (long)record->pid, record->spec.name);
+	if (r == 0)
+		r = send_signal(fd, SIGTERM);
 	if (r < 0 && r != -ESRCH)
 		return explain(r, message,
 			       "cannot end the filesystem process %ld: %s",
