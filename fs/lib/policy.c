@@ -24,6 +24,7 @@ struct policy_node {
 	size_t n_children;
 	size_t n_exact;
 	bool leads_to_rw; /* an rw rule stands here or below */
+	bool restricts;	  /* a rule here or below says no to something */
 	bool named;	  /* stands here without a rule, too */
 	bool guard_only;  /* all rules here and below are the git guard's */
 };
@@ -409,11 +410,17 @@ static int merge_patterns(struct policy_node *node)
 	return 0;
 }
 
+static bool rule_restricts(const struct rule *rule)
+{
+	return rule->access != ACCESS_RW || rule->judge != JUDGE_NONE;
+}
+
 /* Computes what each node knows about the rules above and below it. */
 static void tree_finish(struct policy_node *node, struct policy_node *governor)
 {
 	node->governor = node->rule ? node : governor;
 	node->leads_to_rw = node->rule && node->rule->access == ACCESS_RW;
+	node->restricts = node->rule && rule_restricts(node->rule);
 	node->guard_only =
 		!node->named &&
 		(!node->rule || node->rule->origin == ORIGIN_GIT_GUARD);
@@ -422,6 +429,7 @@ static void tree_finish(struct policy_node *node, struct policy_node *governor)
 
 		tree_finish(child, node->governor);
 		node->leads_to_rw |= child->leads_to_rw;
+		node->restricts |= child->restricts;
 		node->guard_only &= child->guard_only;
 	}
 }
@@ -741,6 +749,15 @@ static bool is_judged(struct place child)
 	return is_leaf(child) && child.node->rule->judge != JUDGE_NONE;
 }
 
+/*
+ * The name of a missing directory above a restricting rule: as a symlink it
+ * would lead around the rule.
+ */
+static bool leads_around(struct place child)
+{
+	return child.on_tree && !child.node->rule && child.node->restricts;
+}
+
 static int check_new_name(struct place parent, struct place child,
 			  enum policy_op op)
 {
@@ -749,7 +766,11 @@ static int check_new_name(struct place parent, struct place child,
 	if (op == OP_MKDIR && may_be_made(child))
 		return 0;
 	r = is_free(child) ? 0 : policy_check(parent, op);
-	return r < 0 ? r : policy_check(child, op);
+	if (r == 0)
+		r = policy_check(child, op);
+	if (r == 0 && op == OP_CREATE && leads_around(child))
+		r = -EROFS;
+	return r;
 }
 
 static int check_old_name(struct place parent, struct place child,
