@@ -15,6 +15,12 @@
 #include "fs/ops.h"
 #include "fs/passthrough.h"
 
+/*
+ * From this many bytes on reading is better done without us. Of a smaller file
+ * the kernel keeps the pages over opens, and to arrange for more costs more.
+ */
+#define PASSTHROUGH_SIZE (256 << 10)
+
 static struct file *file_of(const struct fuse_file_info *fi)
 {
 	return (struct file *)(uintptr_t)fi->fh;
@@ -58,7 +64,10 @@ static int make_handle(struct view *view, fuse_req_t req, struct inode *inode,
 	/* Pages of what it reads as mustn't be mixed with those of the file. */
 	fi->direct_io = file->content || file->appends_only;
 	fi->noflush = !needs_flush(file);
-	passthrough_open(view, req, file, !fi->direct_io, fi);
+	passthrough_open(view, req, file,
+			 !fi->direct_io && (!reads_only ||
+					    stx->stx_size >= PASSTHROUGH_SIZE),
+			 fi);
 	return 0;
 }
 

@@ -7,13 +7,13 @@
 
 /*
  * What may be asked of the kernel. Not: WRITEBACK_CACHE (others write behind
- * our back), POSIX_ACL (it takes permission checks, and with them access(2),
- * away from us).
+ * our back); POSIX_ACL (it takes permission checks, and with them access(2),
+ * away from us); SPLICE_* (most requests are short, and where the limit of a
+ * pipe's size is low libfuse makes one anew for each).
  */
 static const uint64_t wanted_features[] = {
 	FUSE_CAP_ASYNC_READ,	     FUSE_CAP_ATOMIC_O_TRUNC,
-	FUSE_CAP_DONT_MASK,	     FUSE_CAP_SPLICE_WRITE,
-	FUSE_CAP_SPLICE_MOVE,	     FUSE_CAP_AUTO_INVAL_DATA,
+	FUSE_CAP_DONT_MASK,	     FUSE_CAP_AUTO_INVAL_DATA,
 	FUSE_CAP_READDIRPLUS,	     FUSE_CAP_READDIRPLUS_AUTO,
 	FUSE_CAP_ASYNC_DIO,	     FUSE_CAP_PARALLEL_DIROPS,
 	FUSE_CAP_HANDLE_KILLPRIV_V2, FUSE_CAP_CACHE_SYMLINKS,
@@ -23,7 +23,8 @@ static const uint64_t wanted_features[] = {
 static const uint64_t unwanted_features[] = {
 	FUSE_CAP_WRITEBACK_CACHE,    FUSE_CAP_POSIX_ACL,
 	FUSE_CAP_HANDLE_KILLPRIV,    FUSE_CAP_NO_OPEN_SUPPORT,
-	FUSE_CAP_NO_OPENDIR_SUPPORT,
+	FUSE_CAP_NO_OPENDIR_SUPPORT, FUSE_CAP_SPLICE_READ,
+	FUSE_CAP_SPLICE_WRITE,	     FUSE_CAP_SPLICE_MOVE,
 };
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)

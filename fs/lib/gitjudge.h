@@ -57,7 +57,11 @@ struct config_context {
 int judge_config(struct text old, struct text new,
 		 const struct config_context *context, char **ret_what);
 
-/* The names of remotes and submodules in a listing as above, appended. */
+/*
+ * The names of remotes and submodules in a listing as above, those of any
+ * key, appended where they aren't there yet. -EINVAL for text that is no
+ * listing.
+ */
 int config_remotes(struct text listing, struct strings *remotes);
 int config_submodules(struct text listing, struct strings *submodules);
 
