@@ -167,6 +167,16 @@ int judge_parse(const char *word, enum judge *ret_judge)
 	return r;
 }
 
+int policy_op_parse(const char *word, enum policy_op *ret_op)
+{
+	int value;
+	int r = value_of(op_words, ARRAY_SIZE(op_words), word, &value);
+
+	if (r == 0)
+		*ret_op = (enum policy_op)value;
+	return r;
+}
+
 int rules_add(struct rules *rules, const struct rule *rule)
 {
 	autofree char *path = strdup(rule->path);

@@ -113,7 +113,8 @@ enum policy_op {
 	OP_LINK_SOURCE, /* the file that gets another name */
 };
 
-const char *policy_op_name(enum policy_op op);
+const char *policy_op_name(enum policy_op op); /* "write", "mkdir", ... */
+int policy_op_parse(const char *word, enum policy_op *ret_op);
 
 struct policy;
 struct policy_node;

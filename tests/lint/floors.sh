@@ -12,7 +12,7 @@ floors() {
 		00 fs/lib/cleanup fs/lib/path
 		01 fs/lib/fileio fs/lib/policy fs/lib/process
 		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
-		03 fs/lib/githead fs/lib/record
+		03 fs/lib/explain fs/lib/githead fs/lib/record
 		03 fs/lib/gitjudge+fs/lib/gitjudge_*
 		04 fs/lib/gitpointer
 		05 fs/lib/gitrepo
@@ -45,7 +45,7 @@ floors() {
 }
 
 # Who may include cJSON.h.
-speak_json=" fs/lib/spec.c fs/lib/record.c fs/control.c fs/denials.c"
+speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/control.c fs/denials.c"
 speak_json+=" fs/handover.c mountctl/control.c mountctl/report.c mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
