@@ -78,9 +78,11 @@ static enum access access_at(const struct rules *rules, const char *path)
 	return rule ? rule->access : ACCESS_RW;
 }
 
+/* Does the rule need a verdict of ours, or a mount's? */
 static bool is_restricting(const struct rules *rules, const struct rule *rule)
 {
-	return rule->access != ACCESS_RW && rule_is_effective(rules, rule);
+	return (rule->access != ACCESS_RW || rule->judge != JUDGE_NONE) &&
+	       rule_is_effective(rules, rule);
 }
 
 static bool has_restriction(const struct rules *rules, const char *dir)
@@ -133,7 +135,8 @@ static const struct rule *beyond_mounts(const struct rules *rules,
 		if (!is_below(rule->path, tree) ||
 		    !rule_is_effective(rules, rule))
 			continue;
-		if (rule->pattern || rule->access == ACCESS_NONE)
+		if (rule->pattern || rule->judge != JUDGE_NONE ||
+		    rule->access == ACCESS_NONE)
 			return rule;
 		if (rule->access == ACCESS_RO && !is_mountable(rule->path))
 			return rule;

@@ -13,6 +13,7 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/path.h"
+#include "mountctl/layout.h"
 #include "mountctl/plan.h"
 
 static char *base;
@@ -671,6 +672,31 @@ Test(plan, a_worktree_that_mounts_can_hold_is_native)
 	/* Never bind through it. */
 	sh("mv main/wt/.git dotgit; ln -s ../.git/worktrees/wt main/wt/.git");
 	expect_native(NO_WORDS, false);
+}
+
+/* What is judged change by change no mount can hold. */
+Test(plan, judged_names)
+{
+	struct session_spec spec = plan(NO_WORDS, TIER_ENFORCED), judged;
+	struct layout layout = {.native_worktree = true};
+	autofree char *worktree = at("main/wt"), *path = at("main/wt/x");
+	char reason[] = "a test";
+
+	session_spec_init(&judged);
+	judged.tier = TIER_ENFORCED;
+	judged.main = strdup(spec.main);
+	judged.worktree = strdup(worktree);
+	cr_assert_eq(rules_copy(&spec.rules, &judged.rules), 0);
+	cr_assert_eq(
+		rules_add(&judged.rules, &(struct rule){.path = path,
+							.access = ACCESS_RW,
+							.judge = JUDGE_CONFIG,
+							.reason = reason}),
+		0);
+	cr_assert_eq(layout_session(&layout, &judged, NULL), 0);
+	cr_expect_not(strings_contain(&judged.native, worktree));
+	session_spec_release(&judged);
+	session_spec_release(&spec);
 }
 
 Test(plan, other_trees_that_are_native)
