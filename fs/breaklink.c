@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 
 #include "fs/inode.h"
 #include "fs/lib/fileio.h"
-
-#define NAME_TRIES 100
 
 static int copy_range(int from, int to, off_t start, off_t end)
 {
@@ -112,47 +109,32 @@ static int copy_attributes(int from, int to, const struct stat *st)
 	return 0;
 }
 
-/* A file without a name, or (no O_TMPFILE there) with the one in name. */
-static int make_copy(int dirfd, char name[NAME_MAX + 1])
+#define PREFIX ".worktreefs"
+
+/* A file without a name, or (no O_TMPFILE there) with the one in *name. */
+static int make_copy(int dirfd, char **name)
 {
-	static atomic_uint counter;
 	int fd = openat(dirfd, ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 
-	name[0] = '\0';
 	if (fd >= 0)
 		return fd;
 	if (errno != EOPNOTSUPP && errno != EISDIR)
 		return -errno;
-	for (int i = 0; i < NAME_TRIES; i++) {
-		snprintf(name, NAME_MAX + 1, ".worktreefs-%d-%u", getpid(),
-			 atomic_fetch_add(&counter, 1));
-		fd = openat(dirfd, name,
-			    O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-		if (fd >= 0)
-			return fd;
-		if (errno != EEXIST)
-			break;
-	}
-	name[0] = '\0';
-	return -errno;
+	return create_temporary_at(dirfd, PREFIX, name);
 }
 
-/* Gives a nameless copy a name of its own, which no rename can do. */
-static int name_copy(int fd, int dirfd, char name[NAME_MAX + 1])
+/* Gives a nameless copy a name of its own: no rename can do that. */
+static int name_copy(int fd, int dirfd, char **ret_name)
 {
-	static atomic_uint counter;
+	autofree char *name = temporary_name(PREFIX);
 
-	for (int i = 0; i < NAME_TRIES; i++) {
-		snprintf(name, NAME_MAX + 1, ".worktreefs-%d-%u~", getpid(),
-			 atomic_fetch_add(&counter, 1));
-		if (linkat(AT_FDCWD, fd_path(fd).text, dirfd, name,
-			   AT_SYMLINK_FOLLOW) == 0)
-			return 0;
-		if (errno != EEXIST)
-			break;
-	}
-	name[0] = '\0';
-	return -errno;
+	if (!name)
+		return -ENOMEM;
+	if (linkat(AT_FDCWD, fd_path(fd).text, dirfd, name, AT_SYMLINK_FOLLOW) <
+	    0)
+		return -errno;
+	*ret_name = steal_pointer(&name);
+	return 0;
 }
 
 static bool still_is(const struct inode *inode, int dirfd, const char *name)
@@ -167,7 +149,7 @@ static bool still_is(const struct inode *inode, int dirfd, const char *name)
 /* Fills the copy and puts it into the name's place. temporary: see
  * make_copy(); whatever name is left there on failure is to be removed. */
 static int replace(const struct inode *inode, int dirfd, const char *name,
-		   int copy, char temporary[NAME_MAX + 1])
+		   int copy, char **temporary)
 {
 	autofd int from = openat(
 		dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -181,11 +163,11 @@ static int replace(const struct inode *inode, int dirfd, const char *name,
 	r = copy_data(from, copy, st.st_size);
 	if (r == 0)
 		r = copy_attributes(from, copy, &st);
-	if (r == 0 && !temporary[0])
+	if (r == 0 && !*temporary)
 		r = name_copy(copy, dirfd, temporary);
 	if (r == 0 && !still_is(inode, dirfd, name))
 		r = -ESTALE;
-	if (r == 0 && renameat(dirfd, temporary, dirfd, name) < 0)
+	if (r == 0 && renameat(dirfd, *temporary, dirfd, name) < 0)
 		r = -errno;
 	return r;
 }
@@ -194,17 +176,17 @@ int break_link(struct inode *inode)
 {
 	autohold struct hold dir = HOLD_NONE;
 	autofree char *name = NULL;
-	char temporary[NAME_MAX + 1];
+	autofree char *temporary = NULL;
 	autofd int copy = -1;
 	int r = inode_hold_parent(inode, &dir, &name);
 
 	if (r < 0)
 		return r;
-	copy = make_copy(dir.fd, temporary);
+	copy = make_copy(dir.fd, &temporary);
 	if (copy < 0)
 		return copy;
-	r = replace(inode, dir.fd, name, copy, temporary);
-	if (r < 0 && temporary[0])
+	r = replace(inode, dir.fd, name, copy, &temporary);
+	if (r < 0 && temporary)
 		unlinkat(dir.fd, temporary, 0);
 	return r;
 }

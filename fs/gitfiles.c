@@ -18,7 +18,6 @@
 #define JUDGED_MAX (64u << 20)
 /* Lines of a protected reflog that are older than this many seconds may go. */
 #define REFLOG_AGE (30 * 24 * 3600)
-#define NAME_TRIES 100
 
 static const char *basename_of(const char *path)
 {
@@ -447,25 +446,6 @@ static int judge(enum judge judge, const struct case_file *given,
 
 /* ---- installing ------------------------------------------------------- */
 
-static int create_copy(int dirfd, char name[NAME_MAX + 1])
-{
-	static unsigned int counter;
-
-	for (int i = 0; i < NAME_TRIES; i++) {
-		unsigned int n =
-			__atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED);
-		int fd;
-
-		snprintf(name, NAME_MAX + 1, ".worktreefs-%d-%u.tmp", getpid(),
-			 n);
-		fd = openat(dirfd, name,
-			    O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-		if (fd >= 0 || errno != EEXIST)
-			return fd < 0 ? -errno : fd;
-	}
-	return -EEXIST;
-}
-
 /* With the owner and mode of what it replaces, or of what was offered. */
 static int finish_copy(int fd, struct text text, const struct statx *like)
 {
@@ -485,8 +465,8 @@ static int install_copy(const struct rename_grant *grant, struct text text)
 	const struct statx *like =
 		grant->target_exists ? &grant->target : &grant->moved;
 	int dirfd = grant->to.dir.fd;
-	char name[NAME_MAX + 1];
-	autofd int fd = create_copy(dirfd, name);
+	autofree char *name = NULL;
+	autofd int fd = create_temporary_at(dirfd, ".worktreefs", &name);
 	int r;
 
 	if (fd < 0)

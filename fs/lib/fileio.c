@@ -108,33 +108,34 @@ int write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
-/* Creates a file of a new name beside name, which goes to *ret_temporary. */
-static int create_beside(int dirfd, const char *name, char **ret_temporary)
+char *temporary_name(const char *prefix)
 {
-	autofree char *temporary = NULL;
 	uint64_t random;
-	int fd;
+	char *name;
 
-	do {
-		free(temporary);
-		temporary = NULL;
-		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-			return -EIO;
-		if (asprintf(&temporary, "%s.tmp-%016" PRIx64, name, random) <
-		    0) {
-			temporary = NULL;
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
+	    asprintf(&name, "%s.tmp-%016" PRIx64, prefix, random) < 0)
+		return NULL;
+	return name;
+}
+
+int create_temporary_at(int dirfd, const char *prefix, char **ret_name)
+{
+	for (;;) {
+		autofree char *name = temporary_name(prefix);
+		int fd;
+
+		if (!name)
 			return -ENOMEM;
-		}
-		fd = openat(dirfd, temporary,
-			    O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC |
-				    O_NOFOLLOW,
+		fd = openat(dirfd, name,
+			    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+				    O_CLOEXEC,
 			    0600);
-	} while (fd < 0 && errno == EEXIST);
-
-	if (fd < 0)
-		return -errno;
-	*ret_temporary = steal_pointer(&temporary);
-	return fd;
+		if (fd >= 0)
+			*ret_name = steal_pointer(&name);
+		if (fd >= 0 || errno != EEXIST)
+			return fd < 0 ? -errno : fd;
+	}
 }
 
 static int fill(int fd, const void *data, size_t size, mode_t mode)
@@ -157,7 +158,7 @@ int write_file_at(int dirfd, const char *name, const void *data, size_t size,
 	if (!name_is_valid(name))
 		return -EINVAL;
 
-	fd = create_beside(dirfd, name, &temporary);
+	fd = create_temporary_at(dirfd, name, &temporary);
 	if (fd < 0)
 		return fd;
 	r = fill(fd, data, size, mode);

@@ -36,6 +36,17 @@ int write_file_at(int dirfd, const char *name, const void *data, size_t size,
 		  mode_t mode);
 
 /*
+ * A name that nothing else is likely to have: prefix, ".tmp-" and a random
+ * number. Allocated; NULL when out of memory.
+ */
+char *temporary_name(const char *prefix);
+/*
+ * Makes a file of such a name, mode 0600, opened for writing. Its name is the
+ * caller's to rename or unlink. The descriptor or -errno.
+ */
+int create_temporary_at(int dirfd, const char *prefix, char **ret_name);
+
+/*
  * The target of a symlink, allocated. "" as path reads the link that dirfd is
  * itself (O_PATH). 0 or -errno.
  */
