@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
+#include "fs/lib/explain.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/path.h"
 #include "fs/log.h"
@@ -29,7 +30,7 @@ struct line {
 	struct line *next;     /* in its bucket */
 	struct timespec first; /* CLOCK_REALTIME */
 	int64_t opened;	       /* milliseconds of CLOCK_MONOTONIC */
-	pid_t pid;
+	pid_t pid;	       /* of the process, not of its thread */
 	enum policy_op op;
 	char *path, *comm, *exe, *what;
 	const struct rule *rule; /* borrowed from the view's policy */
@@ -40,6 +41,12 @@ struct line {
 struct tally {
 	struct denial_count counts[MAX_TALLY];
 	size_t n;
+};
+
+/* The log as the thread has it open. */
+struct log_file {
+	int fd;	       /* or -1 */
+	uint64_t lost; /* denials that it had no room for */
 };
 
 static struct {
@@ -79,20 +86,98 @@ static size_t bucket_of(pid_t pid, enum policy_op op, const char *path)
 	return (size_t)(hash ^ hash >> 32) % N_BUCKETS;
 }
 
+/*
+ * The process that a thread belongs to: the kernel names the thread that asks,
+ * which is not what people see in a list of processes.
+ */
+static pid_t process_of(pid_t thread)
+{
+	autofree char *status = NULL;
+	const char *line;
+	char path[64];
+	int pid;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", thread);
+	if (read_file_at(AT_FDCWD, path, 65536, &status, NULL) < 0)
+		return thread;
+	line = strstr(status, "\nTgid:");
+	return line && sscanf(line, "\nTgid: %d", &pid) == 1 ? pid : thread;
+}
+
 /* The process's name, and its program; NULL for one that has gone. */
-static void look_up_process(pid_t pid, char **ret_comm, char **ret_exe)
+static void look_up_process(struct line *line)
 {
 	char path[64];
 
-	*ret_comm = *ret_exe = NULL;
-	if (pid <= 0)
+	if (line->pid <= 0)
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (read_file_at(AT_FDCWD, path, 256, ret_comm, NULL) == 0)
-		(*ret_comm)[strcspn(*ret_comm, "\n")] = '\0';
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (read_link_at(AT_FDCWD, path, ret_exe) < 0)
-		*ret_exe = NULL;
+	line->pid = process_of(line->pid);
+	snprintf(path, sizeof(path), "/proc/%d/comm", line->pid);
+	if (read_file_at(AT_FDCWD, path, 256, &line->comm, NULL) == 0)
+		line->comm[strcspn(line->comm, "\n")] = '\0';
+	snprintf(path, sizeof(path), "/proc/%d/exe", line->pid);
+	if (read_link_at(AT_FDCWD, path, &line->exe) < 0)
+		line->exe = NULL;
+}
+
+/* The first word of git's arguments that isn't an option of git itself. */
+static const char *git_command(const char *args, size_t size)
+{
+	const char *arg = args, *end = args + size;
+	bool is_value = true; /* so is argv[0], in a way */
+
+	for (; arg < end; arg += strlen(arg) + 1) {
+		if (!is_value && arg[0] != '-')
+			return arg;
+		is_value = !is_value &&
+			   (strcmp(arg, "-C") == 0 || strcmp(arg, "-c") == 0 ||
+			    strcmp(arg, "--git-dir") == 0 ||
+			    strcmp(arg, "--work-tree") == 0);
+	}
+	return "";
+}
+
+/* Is it one of git's commands that go on without the index's lock? */
+static bool asks_for_optional_lock(pid_t pid)
+{
+	static const char *const commands[] = {"status", "diff", "describe"};
+	char path[64], args[4096];
+	autofd int fd = -1;
+	const char *command;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, args, sizeof(args) - 1);
+	if (n < 0)
+		return false;
+	args[n] = '\0';
+	command = git_command(args, (size_t)n);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (strcmp(commands[i], command) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * `git status` in the main checkout, or in another worktree, would like to
+ * write back what it has learnt about that index, and doesn't mind if it can't:
+ * git calls these locks optional (git(1), GIT_OPTIONAL_LOCKS). Such a refusal
+ * is nobody's mistake, so it is counted and not logged.
+ */
+static bool is_optional_lock(const struct line *line)
+{
+	const struct session_spec *spec = denials.spec;
+	const char *rest;
+
+	if (line->op != OP_CREATE || !spec->git_dir || !line->comm ||
+	    strcmp(line->comm, "git") != 0 ||
+	    strcmp(path_basename(line->path), "index.lock") != 0 ||
+	    !path_starts_with(line->path, spec->git_dir, &rest))
+		return false;
+	if (strchr(rest, '/') && strncmp(rest, "worktrees/", 10) != 0)
+		return false;
+	return asks_for_optional_lock(line->pid);
 }
 
 static void line_free(struct line *line)
@@ -123,7 +208,7 @@ static struct line *line_new(const struct denial *denial)
 		line_free(line);
 		return NULL;
 	}
-	look_up_process(denial->pid, &line->comm, &line->exe);
+	look_up_process(line);
 	return line;
 }
 
@@ -143,58 +228,75 @@ static void count_name(struct tally *tally, const char *name)
 		tally->counts[tally->n++].count = 1;
 }
 
-static struct line *find_line(const struct denial *denial, size_t bucket)
+/* Counts it in both tallies. Under the lock. */
+static void count_line(const struct line *line)
 {
-	int64_t now = milliseconds();
-	struct line *line;
-
-	for (line = denials.buckets[bucket]; line; line = line->next)
-		if (line->pid == denial->pid && line->op == denial->op &&
-		    now - line->opened < WINDOW &&
-		    strcmp(line->path, denial->path) == 0)
-			return line;
-	return NULL;
+	count_name(&denials.programs, line->comm ? line->comm : "?");
+	count_name(&denials.paths, line->path);
 }
 
-/* Counts it in the line that is open for it; false if there is none. */
-static bool add_to_line(const struct denial *denial, size_t bucket)
+/*
+ * Counts a repeat in the line that is open for it, if there is one. Under the
+ * lock.
+ */
+static bool repeat_line(pid_t pid, enum policy_op op, const char *path)
 {
-	struct line *line;
+	struct line *line = denials.buckets[bucket_of(pid, op, path)];
+	int64_t now = milliseconds();
 
-	pthread_mutex_lock(&denials.lock);
-	line = find_line(denial, bucket);
-	if (line) {
+	for (; line; line = line->next) {
+		if (line->pid != pid || line->op != op ||
+		    now - line->opened >= WINDOW ||
+		    strcmp(line->path, path) != 0)
+			continue;
 		line->count++;
-		count_name(&denials.programs, line->comm ? line->comm : "?");
-		count_name(&denials.paths, line->path);
-	} else if (denials.n_lines >= MAX_LINES) {
-		denials.dropped++;
+		count_line(line);
+		return true;
 	}
-	pthread_mutex_unlock(&denials.lock);
-	return line || denials.n_lines >= MAX_LINES;
+	return false;
+}
+
+/* Takes the line over if there is room and no other is open for the same. */
+static bool open_line(struct line *line)
+{
+	size_t bucket = bucket_of(line->pid, line->op, line->path);
+
+	if (repeat_line(line->pid, line->op, line->path))
+		return false;
+	count_line(line);
+	if (denials.n_lines >= MAX_LINES) {
+		denials.dropped++;
+		return false;
+	}
+	line->next = denials.buckets[bucket];
+	denials.buckets[bucket] = line;
+	if (denials.n_lines++ == 0)
+		pthread_cond_signal(&denials.wake);
+	return true;
 }
 
 void denials_add(const struct denial *denial)
 {
-	size_t bucket = bucket_of(denial->pid, denial->op, denial->path);
 	struct line *line;
+	bool optional, taken = false;
 
-	if (add_to_line(denial, bucket))
-		return;
-	/* Another thread may open the same line now: then there are two. */
-	line = line_new(denial);
 	pthread_mutex_lock(&denials.lock);
-	if (line) {
-		count_name(&denials.programs, line->comm ? line->comm : "?");
-		count_name(&denials.paths, line->path);
-		line->next = denials.buckets[bucket];
-		denials.buckets[bucket] = line;
-		if (denials.n_lines++ == 0)
-			pthread_cond_signal(&denials.wake);
-	} else {
-		denials.dropped++;
-	}
+	taken = repeat_line(denial->pid, denial->op, denial->path);
 	pthread_mutex_unlock(&denials.lock);
+	if (taken)
+		return;
+	line = line_new(denial);
+	optional = line && is_optional_lock(line);
+	pthread_mutex_lock(&denials.lock);
+	if (optional)
+		count_line(line);
+	else if (line)
+		taken = open_line(line);
+	else
+		denials.dropped++;
+	pthread_mutex_unlock(&denials.lock);
+	if (line && !taken)
+		line_free(line);
 }
 
 /* Takes out the lines whose second is over, or (all) every one. */
@@ -255,22 +357,10 @@ static void add_text(cJSON *object, const char *key, const char *bytes)
 		cJSON_AddNullToObject(object, key);
 }
 
-static char *find_twin(const struct session_spec *spec, const char *path)
-{
-	const char *rest;
-
-	if (!spec->main || !spec->worktree ||
-	    !path_starts_with(path, spec->main, &rest) || rest[0] == '\0' ||
-	    path_starts_with(path, spec->worktree, NULL) ||
-	    path_starts_with(path, spec->git_dir, NULL))
-		return NULL;
-	return path_join(spec->worktree, rest);
-}
-
 static cJSON *line_to_json(const struct line *line)
 {
 	cJSON *object = cJSON_CreateObject();
-	autofree char *twin = find_twin(denials.spec, line->path);
+	autofree char *twin = session_twin(denials.spec, line->path);
 
 	add_time(object, &line->first);
 	add_text(object, "session", denials.spec->name);
@@ -303,47 +393,63 @@ static cJSON *dropped_to_json(uint64_t dropped)
 	return object;
 }
 
-static int open_log(void)
+static void close_log(struct log_file *log)
 {
-	return openat(denials.dir_fd, LOG_NAME,
-		      O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-		      0600);
+	cleanup_fdp(&log->fd);
+	log->fd = -1;
 }
 
-/* Opens it, or goes on in a new one when it has grown too long. */
-static void check_log(int *fd, bool reopen)
+/*
+ * Opens it, or goes on in a new one when it has grown too long, or has been
+ * removed. Its size, or -errno.
+ */
+static off_t check_log(struct log_file *log)
 {
 	struct stat st;
 
-	if (reopen) {
-		cleanup_fdp(fd);
-		*fd = -1;
+	if (log->fd >= 0 && fstat(log->fd, &st) == 0) {
+		if (st.st_nlink > 0 && st.st_size < DENIALS_MAX_SIZE)
+			return st.st_size;
+		if (st.st_nlink > 0)
+			renameat(denials.dir_fd, LOG_NAME, denials.dir_fd,
+				 OLD_LOG_NAME);
 	}
-	if (*fd >= 0 && fstat(*fd, &st) == 0 && st.st_size > DENIALS_MAX_SIZE) {
-		renameat(denials.dir_fd, LOG_NAME, denials.dir_fd,
-			 OLD_LOG_NAME);
-		close(*fd);
-		*fd = -1;
-	}
-	if (*fd < 0)
-		*fd = open_log();
+	close_log(log);
+	log->fd = openat(denials.dir_fd, LOG_NAME,
+			 O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+			 0600);
+	if (log->fd < 0 || fstat(log->fd, &st) < 0)
+		return -errno;
+	return st.st_size;
 }
 
-/* One write a line: a full disk loses whole lines, or the end of one, which
- * the next begins anew. Takes object over. */
-static void write_json(int *fd, cJSON *object)
+/*
+ * Takes object over, a line that stands for count denials. A full disk loses
+ * whole lines: the beginning of one is taken back.
+ */
+static void write_json(struct log_file *log, cJSON *object, uint64_t count)
 {
 	autofree char *text = object ? cJSON_PrintUnformatted(object) : NULL;
 	autofree char *ended = NULL;
+	off_t size;
 
 	cJSON_Delete(object);
-	if (!text || *fd < 0 || asprintf(&ended, "%s\n", text) < 0)
+	if (denials.dir_fd < 0)
 		return;
-	if (write_all(*fd, ended, strlen(ended)) < 0)
-		(void)!write(*fd, "\n", 1);
+	size = check_log(log);
+	if (size < 0 || !text || asprintf(&ended, "%s\n", text) < 0) {
+		log->lost += count;
+		return;
+	}
+	if (write_all(log->fd, ended, strlen(ended)) < 0) {
+		log->lost += count;
+		if (ftruncate(log->fd, size) < 0)
+			close_log(log);
+	}
 }
 
-static void write_lines(int *fd, struct line *lines, uint64_t dropped)
+/* Writes and frees them, the first first. */
+static void write_lines(struct log_file *log, struct line *lines)
 {
 	struct line *line, **sorted;
 	size_t n = 0, i = 0;
@@ -356,15 +462,15 @@ static void write_lines(int *fd, struct line *lines, uint64_t dropped)
 	if (sorted)
 		qsort(sorted, n, sizeof(struct line *), compare_times);
 	for (i = 0; sorted && i < n; i++)
-		write_json(fd, line_to_json(sorted[i]));
-	free(sorted);
+		write_json(log, line_to_json(sorted[i]), sorted[i]->count);
 	while (lines) {
 		line = lines;
 		lines = line->next;
+		if (!sorted)
+			log->lost += line->count;
 		line_free(line);
 	}
-	if (dropped)
-		write_json(fd, dropped_to_json(dropped));
+	free(sorted);
 }
 
 /* Sleeps until there may be something to write. Under the lock. */
@@ -389,7 +495,7 @@ static void wait_for_lines(void)
 
 static void *write_log(void *arg)
 {
-	int fd = -1;
+	struct log_file log = {.fd = -1};
 	bool stopping;
 
 	do {
@@ -406,11 +512,15 @@ static void *write_log(void *arg)
 		reopen = denials.reopen;
 		denials.reopen = false;
 		pthread_mutex_unlock(&denials.lock);
-		if (denials.dir_fd >= 0 && (lines || dropped || reopen))
-			check_log(&fd, reopen);
-		write_lines(&fd, lines, dropped);
+		if (reopen)
+			close_log(&log);
+		dropped += log.lost;
+		log.lost = 0;
+		write_lines(&log, lines);
+		if (dropped)
+			write_json(&log, dropped_to_json(dropped), dropped);
 	} while (!stopping);
-	cleanup_fdp(&fd);
+	close_log(&log);
 	return arg;
 }
 

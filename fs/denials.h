@@ -15,9 +15,11 @@
  * over, with their number as count.
  *
  * A request only adds to a bounded table in memory; a thread of its own
- * writes. What doesn't fit is counted, and the log says so:
- * {"time": ..., "session": ..., "dropped": 17}. The log is bounded: at
+ * writes. What doesn't fit, there or on the disk, is counted, and the log says
+ * so: {"time": ..., "session": ..., "dropped": 17}. The log is bounded: at
  * DENIALS_MAX_SIZE it becomes denials.jsonl.1, in place of the one before.
+ *
+ * Git's optional locks are counted, but make no lines.
  */
 #ifndef WORKTREEFS_DENIALS_H
 #define WORKTREEFS_DENIALS_H
@@ -31,7 +33,7 @@
 #define DENIALS_MAX_SIZE (4u << 20) /* bytes */
 
 struct denial {
-	pid_t pid; /* 0: unknown */
+	pid_t pid; /* or of a thread; 0: unknown */
 	enum policy_op op;
 	const char *path;	 /* absolute, at its real place; borrowed */
 	const struct rule *rule; /* borrowed */
