@@ -16,13 +16,18 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fs/denials.h"
+#include "fs/guard.h"
 #include "fs/lib/cleanup.h"
+#include "fs/lib/explain.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/path.h"
 #include "fs/lib/process.h"
 #include "fs/log.h"
 
 #define MAX_CLIENTS 64
 #define MAX_LINE 65536 /* of a request */
+#define MAX_COUNTS 10  /* programs and paths in a status */
 #define SOCKET_NAME "control.sock"
 
 struct client {
@@ -43,7 +48,34 @@ struct control {
 	size_t n_clients;
 };
 
-static cJSON *answer_status(struct session *session)
+static cJSON *error_answer(const char *message)
+{
+	cJSON *answer = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(answer, "error", message);
+	return answer;
+}
+
+/* [{"name": "sed", "count": 7}, ...] */
+static void add_counts(cJSON *answer, const char *key,
+		       size_t (*get)(struct denial_count *ret, size_t max))
+{
+	struct denial_count counts[MAX_COUNTS];
+	size_t n = get(counts, MAX_COUNTS);
+	cJSON *array = cJSON_AddArrayToObject(answer, key);
+
+	for (size_t i = 0; i < n; i++) {
+		autofree char *name = json_text_encode(counts[i].name);
+		cJSON *item = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(item, "name", name ? name : "?");
+		cJSON_AddNumberToObject(item, "count", (double)counts[i].count);
+		cJSON_AddItemToArray(array, item);
+		free(counts[i].name);
+	}
+}
+
+static cJSON *answer_status(struct session *session, const cJSON *request)
 {
 	cJSON *answer = cJSON_CreateObject();
 	cJSON *requests = cJSON_AddObjectToObject(answer, "requests");
@@ -67,13 +99,70 @@ static cJSON *answer_status(struct session *session)
 	clock_gettime(CLOCK_BOOTTIME, &now);
 	cJSON_AddNumberToObject(answer, "requests_total", (double)total);
 	cJSON_AddNumberToObject(answer, "denials", (double)denials);
+	add_counts(answer, "denials_by_program", denials_by_program);
+	add_counts(answer, "denials_by_path", denials_by_path);
 	cJSON_AddNumberToObject(answer, "uptime",
 				(double)(now.tv_sec - session->started.tv_sec));
 	return answer;
 }
 
+/* The innermost view that shows the path; NULL: none does. */
+static const struct view *view_around(const struct session *session,
+				      const char *path)
+{
+	const struct view *found = NULL;
+
+	for (size_t i = 0; i < session->spec.n_views; i++) {
+		const struct view *view = &session->views[i].view;
+
+		if (path_starts_with(path, view->spec->root, NULL) &&
+		    (!found ||
+		     strlen(view->spec->root) > strlen(found->spec->root)))
+			found = view;
+	}
+	return found;
+}
+
+static cJSON *explain(const struct session *session, const char *path,
+		      enum policy_op op)
+{
+	const struct view *view = view_around(session, path);
+	struct explanation explanation = {0};
+	cJSON *answer;
+	/* Outside of the views it isn't we who hold the rules. */
+	int r = view ? guard_explain(view, path, op, &explanation)
+		     : explain_session(&session->spec, path, op, &explanation);
+
+	if (r < 0)
+		return error_answer(strerror(-r));
+	answer = cJSON_CreateObject();
+	if (!explanation_put(answer, &explanation)) {
+		cJSON_Delete(answer);
+		answer = error_answer("out of memory");
+	}
+	explanation_release(&explanation);
+	return answer;
+}
+
+static cJSON *answer_why(struct session *session, const cJSON *request)
+{
+	const char *text = cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(request, "path"));
+	const char *word = cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(request, "operation"));
+	autofree char *path = text ? json_text_decode(text) : NULL;
+	enum policy_op op = OP_WRITE;
+
+	if (!path || !path_is_clean(path))
+		return error_answer("\"path\" isn't an absolute path without "
+				    "\".\", \"..\" and doubled slashes");
+	if (word && policy_op_parse(word, &op) < 0)
+		return error_answer("unknown \"operation\"");
+	return explain(session, path, op);
+}
+
 /* Ends the process as SIGTERM does. */
-static cJSON *answer_shutdown(struct session *session)
+static cJSON *answer_shutdown(struct session *session, const cJSON *request)
 {
 	kill(getpid(), SIGTERM);
 	return cJSON_CreateObject();
@@ -81,19 +170,12 @@ static cJSON *answer_shutdown(struct session *session)
 
 static const struct {
 	const char *op;
-	cJSON *(*answer)(struct session *session);
+	cJSON *(*answer)(struct session *session, const cJSON *request);
 } requests[] = {
 	{"status", answer_status},
+	{"why", answer_why},
 	{"shutdown", answer_shutdown},
 };
-
-static cJSON *error_answer(const char *message)
-{
-	cJSON *answer = cJSON_CreateObject();
-
-	cJSON_AddStringToObject(answer, "error", message);
-	return answer;
-}
 
 static cJSON *answer_request(struct session *session, const char *line)
 {
@@ -104,7 +186,7 @@ static cJSON *answer_request(struct session *session, const char *line)
 
 	for (size_t i = 0; op && i < ARRAY_SIZE(requests); i++)
 		if (strcmp(requests[i].op, op) == 0)
-			answer = requests[i].answer(session);
+			answer = requests[i].answer(session, request);
 	if (!answer)
 		answer = error_answer(!request ? "not JSON"
 				      : !op    ? "no \"op\""

@@ -466,7 +466,9 @@ int guard_open(struct view *view, uint64_t nodeid, int flags,
 		r = gitguard_open(view, inode, flags);
 	if (r < 0)
 		return denied_object(view, r, inode,
-				     open_writes(flags) ? OP_WRITE : OP_READ);
+				     inode->type == S_IFDIR ? OP_LIST
+				     : open_writes(flags)   ? OP_WRITE
+							    : OP_READ);
 	r = open_and_truncate(view, inode, flags, ret_stx, ret_fd);
 	if (r < 0)
 		return r;
@@ -496,6 +498,13 @@ int guard_access(struct view *view, uint64_t nodeid, int mask,
 	if (r == 0 && (mask & W_OK))
 		r = policy_check(inode->place, OP_WRITE);
 	return r < 0 ? r : inode_hold(inode, ret_hold);
+}
+
+int guard_explain(const struct view *view, const char *path, enum policy_op op,
+		  struct explanation *ret)
+{
+	return explain_path(view->policy, view->spec->root, view->session, path,
+			    op, ret);
 }
 
 int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,

@@ -15,6 +15,7 @@
 #include "fs/entry.h"
 #include "fs/file.h"
 #include "fs/inode.h"
+#include "fs/lib/explain.h"
 #include "fs/view.h"
 
 /* An object that op may be done to. hold.fd is an O_PATH descriptor of it
@@ -81,6 +82,14 @@ int guard_attributes(struct view *view, uint64_t nodeid,
 /* May access(2) be answered with yes for this mask? Not counted as denial. */
 int guard_access(struct view *view, uint64_t nodeid, int mask,
 		 struct hold *ret_hold);
+
+/*
+ * What would be said to op on a path at or below the view's root (absolute and
+ * clean, as it is outside), and why. Nothing is done, looked up or logged.
+ * 0 or -ENOMEM.
+ */
+int guard_explain(const struct view *view, const char *path, enum policy_op op,
+		  struct explanation *ret);
 
 /*
  * Attributes, which every rule allows. ret_content: what is read instead,
