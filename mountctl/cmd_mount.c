@@ -292,19 +292,25 @@ static int run_job(struct session_spec *spec, const char *at, char **message)
  * A session that is there already.
  */
 
+/* Does the rule follow from what the repository happens to hold? */
+static bool is_derived(const struct session_spec *spec, const struct rule *rule)
+{
+	if (rule->origin == ORIGIN_GIT_GUARD)
+		return true;
+	return rule->origin == ORIGIN_DEFAULT && rule->access == ACCESS_RO &&
+	       !(spec->main && strcmp(rule->path, spec->main) == 0);
+}
+
 /* Worktrees that others made meanwhile are no difference of the user's. */
-static void drop_siblings(struct session_spec *spec)
+static void drop_derived(struct session_spec *spec)
 {
 	struct rules *rules = &spec->rules;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rules->n; i++) {
 		struct rule *rule = &rules->rule[i];
-		bool is_main =
-			spec->main && strcmp(rule->path, spec->main) == 0;
 
-		if (rule->origin == ORIGIN_DEFAULT &&
-		    rule->access == ACCESS_RO && !is_main) {
+		if (is_derived(spec, rule)) {
 			free(rule->path);
 			free(rule->reason);
 		} else {
@@ -323,7 +329,7 @@ static char *identity(const struct session_spec *spec)
 
 	if (!text || session_spec_from_json(text, &copy) < 0)
 		return NULL;
-	drop_siblings(&copy);
+	drop_derived(&copy);
 	free(copy.state_dir);
 	copy.state_dir = NULL;
 	for (size_t i = 0; i < copy.n_views; i++) {
