@@ -107,14 +107,39 @@ static void print_rules(const struct rules *rules)
 	}
 }
 
+static void print_counts(const char *title, const struct named_counts *counts)
+{
+	if (counts->n > 0)
+		printf("%s\n", title);
+	for (size_t i = 0; i < counts->n; i++) {
+		autofree char *name = text_escape(counts->count[i].name);
+
+		printf("  %6llu  %s\n",
+		       (unsigned long long)counts->count[i].count,
+		       name ? name : "?");
+	}
+}
+
+static void print_uptime(uint64_t seconds)
+{
+	unsigned long long s = seconds;
+
+	printf("%-11s ", "uptime");
+	if (s >= 86400)
+		printf("%llu d ", s / 86400);
+	printf("%02llu:%02llu:%02llu\n", s / 3600 % 24, s / 60 % 60, s % 60);
+}
+
 static void print_counters(const struct control_status *counters)
 {
 	const char *separator = " (";
 
+	print_uptime(counters->uptime);
 	printf("%-11s %llu", "requests",
 	       (unsigned long long)counters->requests_total);
-	for (size_t i = 0; i < counters->n_requests; i++) {
-		const struct request_count *request = &counters->requests[i];
+	for (size_t i = 0; i < counters->requests.n; i++) {
+		const struct named_count *request =
+			&counters->requests.count[i];
 		autofree char *name = text_escape(request->name);
 
 		if (!name || request->count == 0)
@@ -126,6 +151,8 @@ static void print_counters(const struct control_status *counters)
 	printf("%s\n", strcmp(separator, " (") == 0 ? "" : ")");
 	printf("%-11s %llu\n", "denials",
 	       (unsigned long long)counters->denials);
+	print_counts("denials by program", &counters->programs);
+	print_counts("denials by path", &counters->paths);
 }
 
 static void print_processes(const struct holders *processes)
@@ -245,52 +272,15 @@ static int show(const struct sessions *sessions, const struct record *record,
  * Which session.
  */
 
-/* Does the directory lie in W, or in the view's picture of it? */
-static bool is_at_work(const struct session_spec *spec, const char *path)
-{
-	autofree char *directory = NULL;
-
-	if (!spec->worktree)
-		return false;
-	directory = session_directory(spec);
-	return path_starts_with(path, spec->worktree, NULL) ||
-	       (directory && path_starts_with(path, directory, NULL));
-}
-
-static int find_here(const struct sessions *sessions,
-		     const struct record **ret_record, char **message)
-{
-	autofree char *cwd = getcwd(NULL, 0);
-	const struct record *found = NULL;
-
-	for (size_t i = 0; cwd && i < sessions->n; i++) {
-		const struct record *record = &sessions->record[i];
-
-		if (!is_at_work(&record->spec, cwd))
-			continue;
-		if (found)
-			return explain(-EINVAL, message,
-				       "'%s' belongs to the sessions '%s' and "
-				       "'%s': name one",
-				       cwd, found->spec.name,
-				       record->spec.name);
-		found = record;
-	}
-	if (!found)
-		return explain(-EINVAL, message,
-			       "the working directory is in no session's "
-			       "worktree: name a session");
-	*ret_record = found;
-	return 0;
-}
-
 static int find(const struct sessions *sessions, const char *operand,
 		const struct record **ret_record, char **message)
 {
 	int r;
 
-	if (!operand)
-		return find_here(sessions, ret_record, message);
+	if (!operand) {
+		r = sessions_here(sessions, ret_record, message);
+		return r == -ENOENT ? -EINVAL : r;
+	}
 	if (strings_contain(&sessions->unreadable, operand))
 		return explain(-EIO, message,
 			       "the record of session '%s' can't be read",

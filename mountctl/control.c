@@ -20,11 +20,18 @@
 #define TIMEOUT_MS 2000
 #define ANSWER_MAX (1u << 20)
 
+static void counts_release(struct named_counts *counts)
+{
+	for (size_t i = 0; i < counts->n; i++)
+		free(counts->count[i].name);
+	free(counts->count);
+}
+
 void control_status_release(struct control_status *status)
 {
-	for (size_t i = 0; i < status->n_requests; i++)
-		free(status->requests[i].name);
-	free(status->requests);
+	counts_release(&status->requests);
+	counts_release(&status->programs);
+	counts_release(&status->paths);
 	*status = (struct control_status){0};
 }
 
@@ -152,38 +159,88 @@ static uint64_t get_member(const cJSON *object, const char *key)
 	return get_count(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
-static int get_requests(const cJSON *object, struct control_status *status)
+/* Room for the members of an object or an array. */
+static int counts_init(struct named_counts *counts, const cJSON *items)
+{
+	counts->count = calloc((size_t)cJSON_GetArraySize(items) + 1,
+			       sizeof(*counts->count));
+	return counts->count ? 0 : -ENOMEM;
+}
+
+/* Takes over name. */
+static int counts_add(struct named_counts *counts, char *name,
+		      const cJSON *count)
+{
+	if (!name)
+		return -ENOMEM;
+	counts->count[counts->n++] = (struct named_count){
+		.name = name,
+		.count = get_count(count),
+	};
+	return 0;
+}
+
+/* {"lookup": 7, ...} */
+static int get_requests(const cJSON *object, struct named_counts *counts)
 {
 	const cJSON *requests =
 		cJSON_GetObjectItemCaseSensitive(object, "requests");
-	int room = cJSON_IsObject(requests) ? cJSON_GetArraySize(requests) : 0;
 	const cJSON *item;
+	int r = counts_init(counts, requests);
 
-	status->requests = calloc((size_t)room + 1, sizeof(*status->requests));
-	if (!status->requests)
-		return -ENOMEM;
-	if (room == 0)
-		return 0;
+	if (!cJSON_IsObject(requests))
+		return r;
 	cJSON_ArrayForEach(item, requests)
 	{
-		char *name = strdup(item->string);
-
-		if (!name)
-			return -ENOMEM;
-		status->requests[status->n_requests++] = (struct request_count){
-			.name = name, .count = get_count(item)};
+		if (r == 0)
+			r = counts_add(counts, strdup(item->string), item);
 	}
-	return 0;
+	return r;
+}
+
+/* [{"name": "sed", "count": 7}, ...] */
+static int get_counts(const cJSON *object, const char *key,
+		      struct named_counts *counts)
+{
+	const cJSON *array = cJSON_GetObjectItemCaseSensitive(object, key);
+	const cJSON *item;
+	int r = counts_init(counts, array);
+
+	if (!cJSON_IsArray(array))
+		return r;
+	cJSON_ArrayForEach(item, array)
+	{
+		const char *name = cJSON_GetStringValue(
+			cJSON_GetObjectItemCaseSensitive(item, "name"));
+
+		if (r == 0 && name)
+			r = counts_add(counts, json_text_decode(name),
+				       cJSON_GetObjectItemCaseSensitive(
+					       item, "count"));
+	}
+	return r;
+}
+
+static bool is_ok(const cJSON *object)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "ok"));
 }
 
 static int get_status(const cJSON *object, struct control_status *status)
 {
-	if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "ok")))
+	int r;
+
+	if (!is_ok(object))
 		return -EPROTO;
 	status->requests_total = get_member(object, "requests_total");
 	status->denials = get_member(object, "denials");
 	status->uptime = get_member(object, "uptime");
-	return get_requests(object, status);
+	r = get_requests(object, &status->requests);
+	if (r == 0)
+		r = get_counts(object, "denials_by_program", &status->programs);
+	if (r == 0)
+		r = get_counts(object, "denials_by_path", &status->paths);
+	return r;
 }
 
 int control_ask_status(const char *session, struct control_status *ret_status)
@@ -204,4 +261,36 @@ int control_ask_status(const char *session, struct control_status *ret_status)
 	}
 	*ret_status = status;
 	return 0;
+}
+
+/* The request as a line. Allocated; NULL: out of memory. */
+static char *why_request(const char *path, enum policy_op op)
+{
+	autofree char *encoded = json_text_encode(path), *text = NULL;
+	cJSON *request = cJSON_CreateObject();
+	char *line;
+
+	if (encoded && cJSON_AddStringToObject(request, "op", "why") &&
+	    cJSON_AddStringToObject(request, "path", encoded) &&
+	    cJSON_AddStringToObject(request, "operation", policy_op_name(op)))
+		text = cJSON_PrintUnformatted(request);
+	cJSON_Delete(request);
+	if (!text || asprintf(&line, "%s\n", text) < 0)
+		return NULL;
+	return line;
+}
+
+int control_ask_why(const char *session, const char *path, enum policy_op op,
+		    struct explanation *ret)
+{
+	autofree char *request = why_request(path, op), *answer = NULL;
+	cJSON *object;
+	int r = request ? converse(session, request, &answer) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	object = cJSON_Parse(answer);
+	r = is_ok(object) ? explanation_get(object, ret) : -EPROTO;
+	cJSON_Delete(object);
+	return r;
 }

@@ -8,17 +8,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct request_count {
+#include "fs/lib/explain.h"
+
+struct named_count {
 	char *name; /* "lookup" */
 	uint64_t count;
 };
 
+struct named_counts {
+	struct named_count *count; /* owned, with the names in it */
+	size_t n;
+};
+
 struct control_status {
-	struct request_count *requests; /* owned, with the names in it */
-	size_t n_requests;
+	struct named_counts requests;
 	uint64_t requests_total;
 	uint64_t denials;
-	uint64_t uptime; /* seconds */
+	struct named_counts programs, paths; /* that had most denials */
+	uint64_t uptime;		     /* seconds */
 };
 
 void control_status_release(struct control_status *status);
@@ -29,5 +36,12 @@ void control_status_release(struct control_status *status);
  * -errno.
  */
 int control_ask_status(const char *session, struct control_status *ret_status);
+
+/*
+ * What would be said to op on a path, which is absolute, clean, and as it is
+ * outside. Errors as above.
+ */
+int control_ask_why(const char *session, const char *path, enum policy_op op,
+		    struct explanation *ret);
 
 #endif

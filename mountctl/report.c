@@ -16,7 +16,7 @@
  * Within strings JSON may hold DEL and U+0080 to U+009F as they are, which
  * would drive a terminal. They stand nowhere else.
  */
-static void print_text(const char *text)
+void report_json(const char *text)
 {
 	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
 		if (s[0] == 0x7f) {
@@ -38,7 +38,7 @@ static int print_object(cJSON *object, bool complete)
 	cJSON_Delete(object);
 	if (!text)
 		return -ENOMEM;
-	print_text(text);
+	report_json(text);
 	putchar('\n');
 	return 0;
 }
@@ -195,28 +195,44 @@ static bool put_views(cJSON *object, const struct session_spec *spec)
 	return array;
 }
 
+static bool put_counts(cJSON *object, const char *key,
+		       const struct named_counts *counts)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, key);
+
+	for (size_t i = 0; array && i < counts->n; i++) {
+		cJSON *item = append_object(array);
+
+		if (!item || !put_text(item, "name", counts->count[i].name) ||
+		    !put_number(item, "count", (double)counts->count[i].count))
+			return false;
+	}
+	return array;
+}
+
 static bool put_requests(cJSON *object, const struct control_status *counters)
 {
+	const struct named_counts *counts = &counters->requests;
 	cJSON *requests = cJSON_AddObjectToObject(object, "requests");
 
-	for (size_t i = 0; requests && i < counters->n_requests; i++)
-		if (!put_number(requests, counters->requests[i].name,
-				(double)counters->requests[i].count))
+	for (size_t i = 0; requests && i < counts->n; i++)
+		if (!put_number(requests, counts->count[i].name,
+				(double)counts->count[i].count))
 			return false;
 	return requests &&
 	       put_number(object, "requests_total",
 			  (double)counters->requests_total) &&
 	       put_number(object, "denials", (double)counters->denials) &&
-	       put_number(object, "uptime", (double)counters->uptime);
+	       put_number(object, "uptime", (double)counters->uptime) &&
+	       put_counts(object, "denials_by_program", &counters->programs) &&
+	       put_counts(object, "denials_by_path", &counters->paths);
 }
 
 static bool put_counters(cJSON *object, const struct control_status *counters)
 {
 	static const char *const keys[] = {
-		"requests",
-		"requests_total",
-		"denials",
-		"uptime",
+		"requests", "requests_total",	  "denials",
+		"uptime",   "denials_by_program", "denials_by_path",
 	};
 
 	if (counters)
@@ -258,7 +274,7 @@ static int print_quoted(const char *bytes)
 	cJSON_Delete(item);
 	if (!text)
 		return -ENOMEM;
-	print_text(text);
+	report_json(text);
 	return 0;
 }
 
@@ -296,4 +312,17 @@ int report_yaml(const struct report *report)
 	       enforced ? "worktreefs" : "null");
 	r = print_paths("deny", &spec->rules, true);
 	return r < 0 ? r : print_paths("allow", &spec->rules, false);
+}
+
+int report_why(const char *session, const char *path, enum policy_op op,
+	       const struct explanation *explanation)
+{
+	cJSON *object = new_object();
+
+	return print_object(
+		object,
+		object && put_text(object, "session", session) &&
+			put_text(object, "path", path) &&
+			put_text(object, "operation", policy_op_name(op)) &&
+			explanation_put(object, explanation));
 }

@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "fs/lib/explain.h"
 #include "mountctl/control.h"
 #include "mountctl/holders.h"
 #include "mountctl/sessions.h"
@@ -36,11 +37,22 @@ int report_list(const struct report *reports, size_t n,
 		const struct strings *unreadable);
 /*
  * The same as report_session(), and "git_dir", "views", "native", "rules",
- * "uncovered", "requests", "requests_total", "denials", "uptime", the last four
- * null where nobody answered.
+ * "uncovered", "requests", "requests_total", "denials", "uptime",
+ * "denials_by_program" and "denials_by_path" (arrays of {"name", "count"}), the
+ * last six null where nobody answered.
  */
 int report_status(const struct report *report);
 /* The block "sandbox:" of a summary record, in YAML. */
 int report_yaml(const struct report *report);
+
+/*
+ * { "schema_version": 1, "session": "n", "path": "/r/a", "operation": "write",
+ *   and the members of an explanation (docs/control.md) }
+ */
+int report_why(const char *session, const char *path, enum policy_op op,
+	       const struct explanation *explanation);
+
+/* Prints JSON text so that nothing in it drives a terminal. */
+void report_json(const char *text);
 
 #endif

@@ -228,6 +228,45 @@ int sessions_find(const struct sessions *sessions, const char *operand,
 	return r;
 }
 
+/* Does the directory lie in W, or in the view's picture of it? */
+static bool is_at_work(const struct session_spec *spec, const char *path)
+{
+	autofree char *directory = NULL;
+
+	if (!spec->worktree)
+		return false;
+	directory = session_directory(spec);
+	return path_starts_with(path, spec->worktree, NULL) ||
+	       (directory && path_starts_with(path, directory, NULL));
+}
+
+int sessions_here(const struct sessions *sessions,
+		  const struct record **ret_record, char **message)
+{
+	autofree char *cwd = getcwd(NULL, 0);
+	const struct record *found = NULL;
+
+	for (size_t i = 0; cwd && i < sessions->n; i++) {
+		const struct record *record = &sessions->record[i];
+
+		if (!is_at_work(&record->spec, cwd))
+			continue;
+		if (found)
+			return explain(-EINVAL, message,
+				       "'%s' belongs to the sessions '%s' and "
+				       "'%s': name one",
+				       cwd, found->spec.name,
+				       record->spec.name);
+		found = record;
+	}
+	if (!found)
+		return explain(-ENOENT, message,
+			       "the working directory is in no session's "
+			       "worktree: name a session");
+	*ret_record = found;
+	return 0;
+}
+
 static bool is_anothers(const struct sessions *sessions,
 			const struct record *record, const char *device)
 {

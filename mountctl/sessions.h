@@ -59,6 +59,14 @@ int sessions_find(const struct sessions *sessions, const char *operand,
 		  char **message);
 
 /*
+ * The session whose worktree, as it is or as its view shows it, the working
+ * directory lies in. Borrowed. 0; -ENOENT: none, -EINVAL: several; both with a
+ * message.
+ */
+int sessions_here(const struct sessions *sessions,
+		  const struct record **ret_record, char **message);
+
+/*
  * The processes behind run that live in the session's view; none for a view
  * that is mounted for everybody. The device of a dead session may be another
  * one's by now, then its processes are that one's. 0 or -errno.
