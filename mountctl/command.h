@@ -34,5 +34,7 @@ int cmd_run(int argc, char **argv);
 int cmd_unmount(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_log(int argc, char **argv);
+int cmd_why(int argc, char **argv);
 
 #endif

@@ -86,6 +86,45 @@ static const struct command commands[] = {
 			"record\n",
 		.run = cmd_status,
 	},
+	{
+		.name = "why",
+		.synopsis = "[-n SESSION | RULES] [--op OPERATION] [--json] "
+			    "PATH",
+		.summary = "tell whether a path may be changed, and why",
+		.options =
+			"  --op OPERATION\n"
+			"      stat, read, list, write (default), setattr, "
+			"settimes, setxattr,\n"
+			"      create, mkdir, remove, replace or link\n"
+			"  --json\n"
+			"      print JSON\n"
+			"\n"
+			"Without a session and RULES it is asked of the one "
+			"that this is in, or whose\n"
+			"worktree this is; else of the one that 'run' would "
+			"start here. Ends with 0 where\n"
+			"it is allowed, 1 where it is denied, 2 where there is "
+			"no answer.\n",
+		.takes_rules = true,
+		.run = cmd_why,
+	},
+	{
+		.name = "log",
+		.synopsis = "[SESSION] [-f] [--since TIME] [--json]",
+		.summary = "show what a session was denied",
+		.options = "  SESSION\n"
+			   "      one that lives or has ended; default: that "
+			   "of the worktree that it\n"
+			   "      is asked in\n"
+			   "  -f, --follow\n"
+			   "      go on until the session ends\n"
+			   "  --since TIME\n"
+			   "      nothing older: '30s', '5m', '2h', '1d' ago, "
+			   "or 2026-01-31T12:00:00Z\n"
+			   "  --json\n"
+			   "      print the lines of the log as they are\n",
+		.run = cmd_log,
+	},
 };
 
 static const struct command *find_command(const char *name)

@@ -183,6 +183,20 @@ static size_t utf8_length(const unsigned char *s)
 	return length;
 }
 
+bool text_is_utf8(const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	while (*s) {
+		size_t length = utf8_length(s);
+
+		if (length == 0)
+			return false;
+		s += length;
+	}
+	return true;
+}
+
 static bool is_escape(const unsigned char *s)
 {
 	return s[0] == '%' && isxdigit(s[1]) && isxdigit(s[2]);

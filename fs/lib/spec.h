@@ -13,7 +13,8 @@
  *   "views": [{"root": "/r", "mountpoint": "/r", "pinned": ["wt"]}],
  *   "native": ["/r/wt"], "fuse_options": [],
  *   "rules": [{"path": "/r", "access": "ro", "origin": "default",
- *              "caching": "tree", "judge": "none", "pattern": false, "reason": "..."}] }
+ *              "caching": "tree", "judge": "none", "pattern": false, "reason":
+ * "..."}] }
  *
  * Bytes of a path that aren't UTF-8, and '%' itself before two hexadecimal
  * digits, are written as %XX in JSON: text that isn't valid UTF-8 has no other
@@ -133,6 +134,7 @@ struct cJSON *session_spec_to_cjson(const struct session_spec *spec);
 int session_spec_from_cjson(const struct cJSON *object,
 			    struct session_spec *ret_spec);
 
+bool text_is_utf8(const char *text);
 /* A path as a JSON string may hold it, and back. NULL: out of memory. */
 char *json_text_encode(const char *bytes);
 char *json_text_decode(const char *text);

@@ -32,7 +32,8 @@ floors() {
 		30 mountctl/clock mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
-		32 mountctl/environment mountctl/layout mountctl/mounts
+		32 mountctl/environment mountctl/layout mountctl/logline
+		32 mountctl/mounts
 		32 mountctl/namespace mountctl/options mountctl/resolve
 		32 mountctl/server mountctl/sshconfig
 		33 mountctl/attach mountctl/confine mountctl/holders
@@ -46,7 +47,7 @@ floors() {
 
 # Who may include cJSON.h.
 speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/control.c fs/denials.c"
-speak_json+=" fs/handover.c mountctl/control.c mountctl/report.c mountctl/server.c "
+speak_json+=" fs/handover.c mountctl/control.c mountctl/logline.c mountctl/report.c mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"
