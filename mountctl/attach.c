@@ -183,9 +183,12 @@ static int prepare_rule(struct attachments *a, const struct session_spec *spec,
 			const struct policy *rules, const struct rule *rule,
 			char **message)
 {
+	/* Patterns are the git guard's, for names in the git directory. */
+	const char *place =
+		rule->pattern && spec->git_dir ? spec->git_dir : rule->path;
 	autofree char *above = NULL;
 	bool in_view = false;
-	const char *server = server_of(spec, rule->path, &in_view);
+	const char *server = server_of(spec, place, &in_view);
 	enum access access;
 	struct stat st;
 

@@ -18,6 +18,7 @@
 #include "mountctl/clock.h"
 #include "mountctl/command.h"
 #include "mountctl/ending.h"
+#include "mountctl/gitrules.h"
 #include "mountctl/mountpoints.h"
 #include "mountctl/mounts.h"
 #include "mountctl/options.h"
@@ -547,6 +548,7 @@ static int mount_view(const struct mount_options *options)
 		r = strings_add(&spec.fuse_options, options->fuse.s[i]);
 	if (r < 0)
 		return fail_message(r, message);
+	gitrules_warn(&spec);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	status = mount_planned(&spec, options);
 	session_spec_release(&spec);

@@ -8,6 +8,7 @@
 #include "fs/lib/record.h"
 #include "mountctl/command.h"
 #include "mountctl/environment.h"
+#include "mountctl/gitrules.h"
 #include "mountctl/launch.h"
 #include "mountctl/namespace.h"
 #include "mountctl/options.h"
@@ -165,8 +166,10 @@ static int run_new(struct run *run, char **message)
 
 	session_spec_init(&spec);
 	r = plan_session(&run->plan, TIER_ENFORCED, &spec, message);
-	if (r == 0)
+	if (r == 0) {
+		gitrules_warn(&spec);
 		r = launch_session(&run->launch, &spec, message);
+	}
 	session_spec_release(&spec);
 	return r;
 }

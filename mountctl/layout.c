@@ -239,7 +239,8 @@ static int add_restricted_trees(struct planner *p)
 	for (size_t i = 0; r == 0 && i < spec->rules.n; i++) {
 		const struct rule *rule = sorted[i];
 
-		if (!is_restricting(&spec->rules, rule) ||
+		/* Patterns are the git guard's, whose G is a root. */
+		if (rule->pattern || !is_restricting(&spec->rules, rule) ||
 		    is_in_any(rule->path, &p->roots) ||
 		    is_in_any(rule->path, &spec->native))
 			continue;

@@ -10,6 +10,7 @@
 #include "fs/lib/cleanup.h"
 #include "fs/lib/path.h"
 #include "fs/lib/record.h"
+#include "mountctl/gitrules.h"
 #include "mountctl/layout.h"
 #include "mountctl/output.h"
 #include "mountctl/resolve.h"
@@ -388,12 +389,6 @@ static const struct kind git_directory = {ACCESS_RW, ORIGIN_DEFAULT,
 					  CACHING_NONE, "commits land here"};
 static const struct kind git_objects = {ACCESS_RW, ORIGIN_DEFAULT,
 					CACHING_OBJECTS, "commits land here"};
-static const struct kind worktree_pointer = {
-	ACCESS_RO, ORIGIN_GIT_GUARD, CACHING_TREE,
-	"the worktree's pointer to its git directory"};
-static const struct kind admin_pointer = {
-	ACCESS_RO, ORIGIN_GIT_GUARD, CACHING_NONE,
-	"git's pointers to and from the worktree"};
 static const struct kind shared_default = {ACCESS_RW, ORIGIN_DEFAULT,
 					   CACHING_NONE, "a shared directory"};
 static const struct kind shared_config = {
@@ -520,21 +515,9 @@ static int plan_worktree(struct planner *p)
 	return r;
 }
 
-/* The names in G, and the pointers to it, that the session must not change. */
 static int plan_git_guard(struct planner *p)
 {
-	const struct session_spec *spec = p->spec;
-	int r;
-
-	if (!spec->git_guard || !spec->worktree)
-		return 0;
-	r = add_rule_in(p, spec->worktree, ".git", &worktree_pointer);
-	if (r == 0)
-		r = add_rule_in(p, spec->admin_dir, "gitdir", &admin_pointer);
-	if (r == 0)
-		r = add_rule_in(p, spec->admin_dir, "commondir",
-				&admin_pointer);
-	return r;
+	return gitrules_add(p->spec);
 }
 
 static bool covers_repository(const struct planner *p, const char *path)

@@ -287,7 +287,9 @@ static int print_paths(const char *key, const struct rules *rules, bool denied)
 		const struct rule *rule = &rules->rule[i];
 		int r;
 
-		if ((rule->access != ACCESS_RW) != denied ||
+		/* Single names in a tree that the list has already. */
+		if (rule->origin == ORIGIN_GIT_GUARD ||
+		    (rule->access != ACCESS_RW) != denied ||
 		    !rule_is_effective(rules, rule))
 			continue;
 		printf("\n    - ");

@@ -220,19 +220,25 @@ exchanges() {
 		"$(s_guarded git rev-parse HEAD)"
 }
 
+# Each is a session of its own, and what was stashed before one stays.
 stashes() {
-	does "git stash" sh -c 'echo three >>uno && git stash -q'
-	same "the host sees the stash" "$(host_git stash list | wc -l)" 1
-	same "and a clean tree" "$(host_git status --porcelain)" ""
-	does "git stash pop" git stash pop -q
+	does "git stash and pop" sh -c '
+		echo three >>uno && git stash -q &&
+		test -z "$(git status --porcelain)" && git stash pop -q'
 	same "the host sees the change" "$(host_git status --porcelain)" \
 		" M uno"
-	does "git stash push -u" sh -c 'echo x >untracked && git stash -q -u'
-	does "git stash apply, drop" sh -c '
+	does "git stash push -u, apply and drop" sh -c '
+		echo x >untracked && git stash -q -u &&
+		test -z "$(git status --porcelain)" &&
 		git stash apply -q && git stash drop -q'
 	same "the host sees both" "$(host_git status --porcelain)" \
 		"$(printf ' M uno\n?? untracked')"
 	does "git reset --hard" sh -c 'git reset -q --hard && rm untracked'
+	same "and no stash" "$(host_git stash list)" ""
+	does "git stash" sh -c 'echo three >>uno && git stash -q'
+	same "the host sees the stash" "$(host_git stash list | wc -l)" 1
+	same "and a clean tree" "$(host_git status --porcelain)" ""
+	s_as git -C "$W" stash drop -q
 }
 
 branches() {

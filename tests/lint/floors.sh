@@ -14,7 +14,7 @@ floors() {
 		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
 		03 fs/lib/explain fs/lib/githead fs/lib/record
 		03 fs/lib/gitjudge+fs/lib/gitjudge_*
-		04 fs/lib/gitpointer
+		04 fs/lib/gitlock fs/lib/gitpointer
 		05 fs/lib/gitrepo
 		10 fs/content fs/log
 		11 fs/denials fs/inode+fs/file
@@ -32,10 +32,10 @@ floors() {
 		30 mountctl/clock mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
-		32 mountctl/environment mountctl/layout mountctl/logline
-		32 mountctl/mounts
-		32 mountctl/namespace mountctl/options mountctl/resolve
-		32 mountctl/server mountctl/sshconfig
+		32 mountctl/environment mountctl/gitrules mountctl/layout
+		32 mountctl/logline mountctl/mounts mountctl/namespace
+		32 mountctl/options mountctl/resolve mountctl/server
+		32 mountctl/sshconfig
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
