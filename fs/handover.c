@@ -11,6 +11,7 @@
 
 #include "fs/control.h"
 #include "fs/lib/cleanup.h"
+#include "fs/lib/gitlock.h"
 #include "fs/lib/process.h"
 #include "fs/lib/record.h"
 #include "fs/lib/wire.h"
@@ -167,9 +168,19 @@ static int read_commit(const cJSON *message, struct record *record)
 	return record->command ? 0 : -ENOMEM;
 }
 
+/* The record with the session's spec, which stays the session's. */
+static struct record whole_record(const struct handover *handover)
+{
+	struct record record = handover->record;
+
+	record.spec = handover->session.spec;
+	return record;
+}
+
 static int write_record(struct handover *handover)
 {
 	struct record *record = &handover->record;
+	struct record whole;
 	int r;
 
 	record->pid = getpid();
@@ -177,11 +188,28 @@ static int write_record(struct handover *handover)
 	r = process_start_time(record->pid, &record->start_time);
 	if (r < 0)
 		return r;
-	/* Borrowed for the call. */
-	record->spec = handover->session.spec;
-	r = record_write(handover->dir_fd, record);
-	session_spec_init(&record->spec);
-	return r;
+	whole = whole_record(handover);
+	return record_write(handover->dir_fd, &whole);
+}
+
+/* What doesn't keep a session from starting is said in the answer. */
+static int reply_committed(const struct handover *handover)
+{
+	const struct record record = whole_record(handover);
+	autojson cJSON *object = cJSON_CreateObject();
+	autofree char *warning = NULL, *text = NULL;
+	int r = worktree_lock(&record);
+
+	if (r < 0 && asprintf(&warning,
+			      "cannot lock the worktree, so that 'git worktree "
+			      "prune' and 'remove' spare it: %s",
+			      strerror(-r)) < 0)
+		warning = NULL;
+	cJSON_AddStringToObject(object, "type", "ok");
+	if (warning)
+		cJSON_AddStringToObject(object, "warning", warning);
+	text = cJSON_PrintUnformatted(object);
+	return text ? wire_send(handover->sock, text, NULL, 0) : -ENOMEM;
 }
 
 static int receive_commit(struct handover *handover)
@@ -201,7 +229,7 @@ static int receive_commit(struct handover *handover)
 	if (r < 0)
 		return reply_error(handover->sock, r,
 				   "cannot write the session's record");
-	return reply_ok(handover->sock);
+	return reply_committed(handover);
 }
 
 static int set_up(struct handover *handover)
@@ -231,17 +259,32 @@ static void serve_until_end(struct handover *handover)
 	control_stop(control);
 }
 
+/* Nothing of the session remains for others to find. */
+static void withdraw(const struct handover *handover)
+{
+	autofd int hold = worktree_locks_hold();
+
+	if (handover->has_session) {
+		const struct record record = whole_record(handover);
+		int r = worktree_unlock(&record);
+
+		if (r < 0)
+			log_line("cannot unlock the worktree: %s",
+				 strerror(-r));
+	}
+	record_clear(handover->dir_fd);
+	if (handover->record_dir)
+		rmdir(handover->record_dir);
+}
+
 static void tear_down(struct handover *handover)
 {
-	if (handover->has_session) {
+	if (handover->has_session)
 		session_stop(&handover->session);
+	if (handover->dir_fd >= 0)
+		withdraw(handover);
+	if (handover->has_session)
 		session_release(&handover->session);
-	}
-	if (handover->dir_fd >= 0) {
-		record_clear(handover->dir_fd);
-		if (handover->record_dir)
-			rmdir(handover->record_dir);
-	}
 	record_release(&handover->record);
 	free(handover->record_dir);
 	cleanup_fdp(&handover->dir_fd);

@@ -12,6 +12,7 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/gitlock.h"
 #include "fs/lib/path.h"
 #include "fs/lib/process.h"
 #include "mountctl/clock.h"
@@ -45,8 +46,8 @@ int session_await_end(const struct record *record, int64_t deadline)
 	}
 }
 
-/* The record goes with the process; what it leaves is removed here. */
-static int drop_record(const char *name, char **message)
+/* What can't be read as a record, or isn't one any more. */
+static int drop_name(const char *name, char **message)
 {
 	int r = record_remove(name);
 
@@ -62,6 +63,18 @@ static int drop_record(const char *name, char **message)
 			       "cannot remove the record of session '%s': %s",
 			       name, strerror(-r));
 	return 0;
+}
+
+/* Record and lock go with the process; what it leaves is removed here. */
+static int drop_record(const struct record *record, char **message)
+{
+	autofd int hold = worktree_locks_hold();
+	int r = worktree_unlock(record);
+
+	if (r < 0)
+		warn("cannot unlock the worktree '%s': %s",
+		     record->spec.worktree, strerror(-r));
+	return drop_name(record->spec.name, message);
 }
 
 /*
@@ -153,7 +166,7 @@ static int end_view(const struct record *record, bool lazy, int64_t deadline,
 	if (lazy || deadline < grace)
 		deadline = grace;
 	r = session_await_end(record, deadline);
-	return r < 0 ? -EINPROGRESS : drop_record(record->spec.name, message);
+	return r < 0 ? -EINPROGRESS : drop_record(record, message);
 }
 
 /*
@@ -215,7 +228,7 @@ static int end_processes(const struct record *record, int64_t deadline,
 		asked = holders;
 		if (session_await_end(record, next) == 0) {
 			holders_release(&asked);
-			return drop_record(record->spec.name, message);
+			return drop_record(record, message);
 		}
 		if (now_ms() >= deadline) {
 			*ret_holders = asked;
@@ -258,7 +271,7 @@ static int end_server(const struct record *record, char **message)
 		return explain(r, message,
 			       "the filesystem process %ld doesn't end",
 			       (long)record->pid);
-	return drop_record(record->spec.name, message);
+	return drop_record(record, message);
 }
 
 int session_end(const struct record *record, bool lazy, int64_t deadline,
@@ -288,7 +301,7 @@ int session_clear(const struct record *record, char **message)
 
 	if (record->spec.tier == TIER_VIEW)
 		r = unmount_views(record, true, now_ms(), message);
-	return r < 0 ? r : drop_record(record->spec.name, message);
+	return r < 0 ? r : drop_record(record, message);
 }
 
 static int unmount_all_in(const char *dir, char **message)
@@ -332,5 +345,5 @@ int session_clear_unreadable(const char *name, char **message)
 			return -EBUSY;
 		sleep_ms(PAUSE_MS);
 	}
-	return drop_record(name, message);
+	return drop_name(name, message);
 }

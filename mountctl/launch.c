@@ -14,6 +14,7 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/gitlock.h"
 #include "fs/lib/path.h"
 #include "mountctl/attach.h"
 #include "mountctl/command.h"
@@ -306,11 +307,27 @@ static int rename_session(struct session_spec *spec, char *name)
 	return 0;
 }
 
+/* A dead session of that name may have left the lock on its worktree. */
+static void unlock_dead(const char *name)
+{
+	struct record record;
+
+	if (record_read(name, &record) < 0)
+		return;
+	if (!record.live) {
+		autofd int hold = worktree_locks_hold();
+
+		worktree_unlock(&record);
+	}
+	record_release(&record);
+}
+
 static int claim_name(struct session *session, const char *name)
 {
 	/* The record of one around us can't be seen from here. */
 	if (environment_is_inside(name))
 		return -EEXIST;
+	unlock_dead(name);
 	return record_claim(name, &session->dir_fd, &session->lock_fd,
 			    &session->record_dir);
 }

@@ -269,14 +269,19 @@ static int explain_silence(int r, char **ret_message)
 		       strerror(-r));
 }
 
-/* 0 for {"type":"ok"}. */
+static const char *get_text(const cJSON *answer, const char *key)
+{
+	return cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(answer, key));
+}
+
+/* 0 for {"type":"ok"}; a warning in it is said. */
 static int judge_answer(const char *text, char **ret_message)
 {
 	cJSON *answer = cJSON_Parse(text);
-	const char *type = cJSON_GetStringValue(
-		cJSON_GetObjectItemCaseSensitive(answer, "type"));
-	const char *reason = cJSON_GetStringValue(
-		cJSON_GetObjectItemCaseSensitive(answer, "message"));
+	const char *type = get_text(answer, "type");
+	const char *reason = get_text(answer, "message");
+	const char *warning = get_text(answer, "warning");
 	int r = 0;
 
 	if (!type || (strcmp(type, "ok") != 0 && strcmp(type, "error") != 0))
@@ -285,6 +290,8 @@ static int judge_answer(const char *text, char **ret_message)
 	else if (strcmp(type, "error") == 0)
 		r = explain(-EIO, ret_message, "%s",
 			    reason ? reason : "the filesystem process failed");
+	else if (warning)
+		warn("%s", warning);
 	cJSON_Delete(answer);
 	return r;
 }

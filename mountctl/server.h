@@ -38,7 +38,10 @@ int server_start(const struct session_spec *spec, int dir_fd, int lock_fd,
  */
 int server_serve(int sock, const int *fuse_fds, size_t n, char **ret_message);
 
-/* Ends the set-up: from here on it lives on its own. command may be NULL. */
+/*
+ * Ends the set-up: from here on it lives on its own. command may be NULL. Warns
+ * on stderr of what isn't as it should be, but good enough.
+ */
 int server_commit(int sock, const struct strings *devices, const char *command,
 		  char **ret_message);
 

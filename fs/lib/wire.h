@@ -17,7 +17,8 @@
  *   F: {"type":"ok"}    once every view is being served
  *   M: {"type":"commit", "devices": ["0:54"], "command": "make -j2"}
  *      devices are the views' as /proc/self/mountinfo prints them.
- *   F: {"type":"ok"}    once the record is written.
+ *   F: {"type":"ok"}    once the record is written and the worktree locked
+ *      (gitlock.h); with a "warning" for people if that failed.
  *
  * Either side may answer {"type":"error", "message": "..."} and close. When
  * the socket closes before the commit, F unmounts what it mounted and ends:
