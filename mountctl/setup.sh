@@ -62,6 +62,7 @@ setup_table_tests() {
 		cmd:useradd passwd shadow-utils shadow shadow
 		cmd:setfacl acl acl acl acl
 		cmd:setfattr attr attr attr attr
+		cmd:ssh openssh-client openssh-clients openssh openssh-client
 		cmd:script bsdutils,bsdextrautils util-linux util-linux util-linux-misc
 	END
 }
