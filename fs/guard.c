@@ -204,22 +204,27 @@ static int find_entry(struct view *view, uint64_t parent, const char *name,
 		      struct entry *ret_entry)
 {
 	autoinode struct inode *dir = inode_get(&view->table, parent);
-	struct entry entry = {.dir = HOLD_NONE, .name = name};
+	autoentry struct entry entry = {.dir = HOLD_NONE, .name = name};
+	struct stat st;
 	int r;
 
 	if (!dir)
 		return -ESTALE;
-	if (strlen(name) > NAME_MAX)
-		return -ENAMETOOLONG;
-	if (!name_is_valid(name))
-		return -EINVAL;
 	if (dir->type != S_IFDIR)
 		return -ENOTDIR;
-	entry.place = policy_step(dir->place, name);
 	r = inode_hold(dir, &entry.dir);
 	if (r < 0)
 		return r;
+	/* Whoever may not search the directory hears of that first. */
+	if (strlen(name) > NAME_MAX)
+		return fstatat(entry.dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0
+			       ? -errno
+			       : -ENAMETOOLONG;
+	if (!name_is_valid(name))
+		return -EINVAL;
+	entry.place = policy_step(dir->place, name);
 	*ret_entry = entry;
+	entry = ENTRY_NONE;
 	return 0;
 }
 
