@@ -391,7 +391,8 @@ static int open_again(struct inode *inode, int flags, int *ret_fd)
 		return r;
 	if (inode->type == S_IFDIR)
 		fd = openat(self.fd, ".", flags);
-	else
+	/* Listing a directory takes no right to search it, but "." does. */
+	if (inode->type != S_IFDIR || (fd < 0 && errno == EACCES))
 		fd = open(fd_path(self.fd).text, flags & ~O_NOFOLLOW);
 	if (fd < 0)
 		return -errno;
