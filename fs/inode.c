@@ -622,6 +622,16 @@ static int open_making_room(struct inode_table *table, int dirfd,
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * Does an error say that the inode isn't to be found under its name? Nor is it
+ * in a directory that whoever asks may not search: it has been reached by
+ * another name, or will be refused when the path is looked up anew.
+ */
+static bool is_out_of_sight(int error)
+{
+	return error == ENOENT || error == ENOTDIR || error == EACCES;
+}
+
 /* Opens the inode by the name it was last seen under. */
 static int open_by_name(struct inode *inode, int *ret_fd)
 {
@@ -635,10 +645,8 @@ static int open_by_name(struct inode *inode, int *ret_fd)
 		return r;
 	fd = open_making_room(inode->table, parent.fd, name,
 			      O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	if (fd == -ENOENT || fd == -ENOTDIR)
-		return -ESTALE;
 	if (fd < 0)
-		return fd;
+		return is_out_of_sight(-fd) ? -ESTALE : fd;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
 		return -errno;
 	if (!inode_is(inode, &stx))
@@ -702,7 +710,7 @@ static int statx_by_name(struct inode *inode, struct statx *ret_stx)
 		return r;
 	if (statx(parent.fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
 		  STATX_WANTED, &stx) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+		return is_out_of_sight(errno) ? -ESTALE : -errno;
 	if (!inode_is(inode, &stx))
 		return -ESTALE;
 	*ret_stx = stx;
