@@ -3,10 +3,13 @@
  * O_PATH descriptor itself carries none (xattr(7)).
  */
 #include <errno.h>
+#include <linux/limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/xattr.h>
 
 #include "fs/lib/fileio.h"
+#include "fs/notify.h"
 #include "fs/ops.h"
 
 /* Lists, or gets name, into an allocated buffer of size bytes; with size 0
@@ -53,11 +56,50 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		reply_xattr(req, view, ino, name, size);
 }
 
+/* Takes the names out that only CAP_SYS_ADMIN may see (xattr(7)). */
+static size_t hide_trusted(char *names, size_t size)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0, length; at < size; at += length) {
+		length = strlen(names + at) + 1;
+		if (strncmp(names + at, "trusted.", strlen("trusted.")) == 0)
+			continue;
+		memmove(names + kept, names + at, length);
+		kept += length;
+	}
+	return kept;
+}
+
+/* A list for somebody else than us, who see more. */
+static void reply_list(fuse_req_t req, struct view *view, fuse_ino_t ino,
+		       size_t size)
+{
+	autofree char *names = malloc(XATTR_LIST_MAX);
+	ssize_t n = names ? read_xattr(view, ino, NULL, names, XATTR_LIST_MAX)
+			  : -ENOMEM;
+
+	if (n > 0)
+		n = (ssize_t)hide_trusted(names, (size_t)n);
+	if (n >= 0 && size && (size_t)n > size)
+		n = -ERANGE;
+	if (n < 0)
+		fuse_reply_err(req, (int)-n);
+	else if (size)
+		fuse_reply_buf(req, names, (size_t)n);
+	else
+		fuse_reply_xattr(req, (size_t)n);
+}
+
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct view *view = op_begin(req, REQUEST_listxattr);
 
-	if (view)
+	if (!view)
+		return;
+	if (view->many_users && fuse_req_ctx(req)->uid != 0)
+		reply_list(req, view, ino, size);
+	else
 		reply_xattr(req, view, ino, NULL, size);
 }
 
