@@ -129,15 +129,26 @@ static int set_mode(const struct hold *hold, mode_t mode)
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_ATIME_NOW | FUSE_SET_ATTR_MTIME | \
 	 FUSE_SET_ATTR_MTIME_NOW)
 
+/*
+ * Nothing to set is chown(2) that sets neither id, which still clears set-id
+ * bits; or the kernel is about to change the data and wants them cleared, which
+ * is the backing file system's affair, too. Somebody else than the owner is
+ * then refused the one and must not be refused the other: it can't be told.
+ */
+static int touch_owner(const struct hold *hold, const struct stat *attr)
+{
+	int r = set_owner(hold, attr, 0);
+
+	return r == -EPERM ? 0 : r;
+}
+
 static int do_setattr(struct view *view, fuse_ino_t ino,
 		      const struct stat *attr, int to_set,
 		      const struct fuse_file_info *fi)
 {
 	autohold struct hold hold = HOLD_NONE;
-	/* chown(2) that sets neither id sets nothing else, either. */
-	bool owner = (to_set & SET_OWNER) || to_set == 0;
 	const struct attribute_change change = {
-		.owner = owner,
+		.owner = (to_set & SET_OWNER) || to_set == 0,
 		.size = to_set & FUSE_SET_ATTR_SIZE,
 		.times = to_set & SET_TIMES,
 		.mode = to_set & FUSE_SET_ATTR_MODE
@@ -148,8 +159,10 @@ static int do_setattr(struct view *view, fuse_ino_t ino,
 	int r = guard_attributes(view, ino, &change, &hold);
 
 	/* chown(2) clears set-id bits, so a mode comes after it. */
-	if (r == 0 && owner)
+	if (r == 0 && (to_set & SET_OWNER))
 		r = set_owner(&hold, attr, to_set);
+	else if (r == 0 && to_set == 0)
+		r = touch_owner(&hold, attr);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_MODE))
 		r = set_mode(&hold, attr->st_mode);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_SIZE))
