@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fs/lib/fileio.h"
+#include "fs/notify.h"
 #include "fs/ops.h"
 
 static int do_getattr(struct view *view, fuse_ino_t ino, struct stat *ret_st,
@@ -119,9 +120,23 @@ static int set_owner(const struct hold *hold, const struct stat *attr,
 		       : 0;
 }
 
-static int set_mode(const struct hold *hold, mode_t mode)
+/*
+ * A directory that somebody may no longer search has had names in it looked up
+ * for all, see names.c.
+ */
+static int set_mode(struct view *view, const struct hold *hold, mode_t mode)
 {
-	return chmod(fd_path(hold->fd).text, mode & 07777) < 0 ? -errno : 0;
+	bool closes = view->many_users && hold->inode->type == S_IFDIR &&
+		      (mode & SEARCHABLE) != SEARCHABLE;
+	struct stat st;
+
+	if (closes && fstat(hold->fd, &st) == 0)
+		closes = (st.st_mode & SEARCHABLE) == SEARCHABLE;
+	if (chmod(fd_path(hold->fd).text, mode & 07777) < 0)
+		return -errno;
+	if (closes)
+		notify_names(view);
+	return 0;
 }
 
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
@@ -164,7 +179,7 @@ static int do_setattr(struct view *view, fuse_ino_t ino,
 	else if (r == 0 && to_set == 0)
 		r = touch_owner(&hold, attr);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_MODE))
-		r = set_mode(&hold, attr->st_mode);
+		r = set_mode(view, &hold, attr->st_mode);
 	if (r == 0 && (to_set & FUSE_SET_ATTR_SIZE))
 		r = set_size(&hold, attr->st_size, fi);
 	if (r == 0 && (to_set & SET_TIMES))

@@ -6,9 +6,11 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 
 #include "fs/content.h"
 #include "fs/file.h"
+#include "fs/lib/fileio.h"
 
 #define FIRST_BUCKETS 1024
 #define ROOT_ID 1
@@ -513,6 +515,28 @@ bool inode_has_fd(struct inode *inode)
 	has = inode->fd >= 0;
 	pthread_mutex_unlock(&inode->table->lock);
 	return has;
+}
+
+bool inode_has_acl(struct inode *dir, int fd, const struct stat *st)
+{
+	bool known, present;
+
+	pthread_mutex_lock(&dir->table->lock);
+	/* What came or went in it last left its ACL alone. */
+	known = same_time(dir->acl.ctime, st->st_ctim) ||
+		(dir->acl.ctime.tv_sec != 0 &&
+		 same_time(st->st_mtim, st->st_ctim));
+	present = dir->acl.present;
+	pthread_mutex_unlock(&dir->table->lock);
+	if (known)
+		return present;
+	present = getxattr(fd_path(fd).text, "system.posix_acl_access", NULL,
+			   0) > 0;
+	pthread_mutex_lock(&dir->table->lock);
+	dir->acl.ctime = st->st_ctim;
+	dir->acl.present = present;
+	pthread_mutex_unlock(&dir->table->lock);
+	return present;
 }
 
 void inode_keep_fd(struct inode *inode, int fd)

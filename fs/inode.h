@@ -67,6 +67,12 @@ struct inode {
 	int backing_id;
 	unsigned int n_through, n_plain;
 
+	/* Of a directory: does an ACL say who may search it? */
+	struct {
+		struct timespec ctime; /* then; zero when never looked at */
+		bool present;
+	} acl;
+
 	/* The table's. */
 	struct inode *next_by_id, *next_by_key;
 	struct inode *newer, *older; /* those with a descriptor, by use */
@@ -135,6 +141,9 @@ bool inode_has_fd(struct inode *inode);
 void inode_keep_fd(struct inode *inode, int fd);
 /* Keeps the inode, one lookup of it, and its descriptor fd for good. */
 void inode_pin(struct inode *inode, int fd);
+
+/* Does a directory, as it was just seen through fd, have an access ACL? */
+bool inode_has_acl(struct inode *dir, int fd, const struct stat *st);
 
 /*
  * Descriptors. With them everything can be changed, so only the guard calls

@@ -9,6 +9,7 @@
 
 #include "fs/caller.h"
 #include "fs/lib/fileio.h"
+#include "fs/notify.h"
 #include "fs/ops.h"
 
 #define POINTER_MAX 8192
@@ -44,8 +45,6 @@ static struct content *find_content(const struct view *view, int dirfd,
 	return fd < 0 ? NULL : read_pointer(view, fd, stx);
 }
 
-#define SEARCHABLE (S_IXUSR | S_IXGRP | S_IXOTH)
-
 /*
  * The kernel walks along names that it knows without asking, those that don't
  * exist among them. In a directory that not everybody may search it has to ask
@@ -57,7 +56,8 @@ static bool needs_asking(const struct view *view, const struct entry *entry)
 
 	return view->many_users && !view_pinned(view, entry->place) &&
 	       (fstat(entry->dir.fd, &st) < 0 ||
-		(st.st_mode & SEARCHABLE) != SEARCHABLE);
+		(st.st_mode & SEARCHABLE) != SEARCHABLE ||
+		inode_has_acl(entry->dir.inode, entry->dir.fd, &st));
 }
 
 static void fill_entry(const struct view *view, const struct entry *entry,
@@ -295,6 +295,17 @@ static void note_moved(struct view *view, struct place place,
 		inode_moved(inode, to->dir.inode, to->name);
 }
 
+/*
+ * A name keeps the time for which the kernel knows it when it moves. Where it
+ * comes into a directory with names to be asked for, it's one of these.
+ */
+static void note_asking(struct view *view, const struct rename_grant *grant)
+{
+	if (view->many_users && grant->from.dir.inode != grant->to.dir.inode &&
+	    needs_asking(view, &grant->from) != needs_asking(view, &grant->to))
+		notify_names(view);
+}
+
 static int do_rename(struct view *view, const struct rename_request *request)
 {
 	autorename struct rename_grant grant = RENAME_GRANT_NONE;
@@ -313,6 +324,7 @@ static int do_rename(struct view *view, const struct rename_request *request)
 	note_moved(view, grant.from.place, &grant.moved, &grant.to);
 	if (exchange)
 		note_moved(view, grant.to.place, &grant.target, &grant.from);
+	note_asking(view, &grant);
 	return 0;
 }
 

@@ -103,3 +103,9 @@ void notify_inode(struct view *view, uint64_t nodeid, off_t offset)
 	pthread_cond_signal(&queue.wake);
 	pthread_mutex_unlock(&queue.lock);
 }
+
+void notify_names(struct view *view)
+{
+	if (view->n_pins == 0)
+		fuse_lowlevel_notify_increment_epoch(view->fuse);
+}

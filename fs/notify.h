@@ -19,4 +19,11 @@ void notify_stop(void);
 /* Attributes and, from offset on, data. offset < 0: attributes alone. */
 void notify_inode(struct view *view, uint64_t nodeid, off_t offset);
 
+/*
+ * Has the kernel ask for every name anew. Takes no lock there, so that a
+ * request may send it itself, to be heard before the answer. Not in a view
+ * with mounts in it, which would be lost. Linux 6.16.
+ */
+void notify_names(struct view *view);
+
 #endif

@@ -37,6 +37,9 @@ void entry_forget(struct view *view, const struct fuse_entry_param *e);
 void reply_entry(fuse_req_t req, struct view *view, int r,
 		 const struct fuse_entry_param *e);
 
+/* The modes of directories that everybody may search. */
+#define SEARCHABLE (S_IXUSR | S_IXGRP | S_IXOTH)
+
 /* What is read instead of the file in fd, see content.h; NULL if nothing. */
 struct content *read_pointer(const struct view *view, int fd,
 			     const struct statx *stx);

@@ -111,9 +111,13 @@ static int do_setxattr(struct view *view, fuse_ino_t ino, const char *name,
 
 	if (r < 0)
 		return r;
-	return setxattr(fd_path(hold.fd).text, name, value, size, flags) < 0
-		       ? -errno
-		       : 0;
+	if (setxattr(fd_path(hold.fd).text, name, value, size, flags) < 0)
+		return -errno;
+	/* It may keep somebody from searching a directory, see names.c. */
+	if (view->many_users && hold.inode->type == S_IFDIR &&
+	    strcmp(name, "system.posix_acl_access") == 0)
+		notify_names(view);
+	return 0;
 }
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name,
