@@ -178,7 +178,7 @@ ends() {
 	began=$SECONDS
 	ok "a writer is waited for" s_mountctl unmount wt --timeout 10
 	same "as long as it writes" "$(cat "$W/written")" late
-	ok "and not longer" test $((SECONDS - began)) -lt 5
+	ok "and not longer" test $((SECONDS - began)) -lt 9
 	s_clear "nothing is left of these"
 
 	mounts
@@ -196,6 +196,23 @@ ends() {
 	fails 2 "no time is given" s_mountctl unmount wt --timeout
 	fails 2 "no such time" s_mountctl unmount wt --timeout soon
 	fails 2 "no session is given" s_mountctl unmount
+}
+
+# Namespaces that are made meanwhile have a copy of the mount, which nobody uses.
+has_copies() {
+	mounts
+	s_as git -C "$M" worktree add -q "$BASE/copies" || exit 1
+	W=$BASE/copies s_hold copies
+	ok "unmounted while a session of run lives" \
+		s_mountctl unmount wt --timeout 1
+	same "list has the session of run alone" "$(s_mountctl list --json |
+		json '[s["session"] for s in x["sessions"]]')" "['copies']"
+	ok "it is mounted again" sh -c 'cd "$1" && shift && "$@"' - "$W" \
+		"${as[@]}" "$T_MOUNTCTL" mount
+	ok "and unmounted" s_mountctl unmount wt
+	s_release
+	s_as git -C "$M" worktree remove "$BASE/copies"
+	s_clear "nothing is left of both"
 }
 
 # shellcheck disable=SC2317 # called by way of t_wait
@@ -344,6 +361,7 @@ check_all() {
 	reports
 	reports_of_run
 	ends
+	has_copies
 	dies
 	is_killed
 	many
