@@ -99,6 +99,13 @@ static int read_config(struct gitguard *guard)
 	return r;
 }
 
+/* Lines of a reflog with an earlier time are from before the session. They
+ * tell seconds: the one in which it started counts as before. */
+static time_t first_own_second(const struct gitguard *guard)
+{
+	return guard->started.tv_sec + 1;
+}
+
 static bool has_judges(const struct session_spec *spec)
 {
 	for (size_t i = 0; i < spec->rules.n; i++)
@@ -332,7 +339,7 @@ int gitfiles_check_stash(struct gitguard *guard)
 	if (read_git_file(guard, "logs/refs/stash", &log, &size) < 0)
 		return -EROFS;
 	return stash_log_has_older((struct text){log, size},
-				   guard->started.tv_sec)
+				   first_own_second(guard))
 		       ? -EROFS
 		       : 0;
 }
@@ -427,7 +434,8 @@ static int judge(enum judge judge, const struct case_file *given,
 		return judge_packed(given, ret_what);
 	case JUDGE_STASH_LOG:
 		return judge_stash_log(given->old, given->new,
-				       given->guard->started.tv_sec, ret_what);
+				       first_own_second(given->guard),
+				       ret_what);
 	case JUDGE_OBJECTS:
 		/* The same object once more: the old one does. */
 		return given->old.size ==
