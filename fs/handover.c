@@ -31,7 +31,8 @@ struct handover {
 	char *record_dir;
 	struct session session;
 	bool has_session;
-	struct record record; /* its spec stays empty until it is written */
+	struct record record;	 /* its spec stays empty until it is written */
+	struct control *control; /* NULL: nobody can ask */
 };
 
 static int reply_ok(int sock)
@@ -212,6 +213,16 @@ static int reply_committed(const struct handover *handover)
 	return text ? wire_send(handover->sock, text, NULL, 0) : -ENOMEM;
 }
 
+/* The views are worth more than being asked about them. */
+static void start_control(struct handover *handover)
+{
+	int r = control_start(&handover->session, handover->dir_fd,
+			      &handover->control);
+
+	if (r < 0)
+		log_line("no control socket: %s", strerror(-r));
+}
+
 static int receive_commit(struct handover *handover)
 {
 	autojson cJSON *message = NULL;
@@ -224,8 +235,11 @@ static int receive_commit(struct handover *handover)
 	for (size_t i = 0; i < n_fds; i++)
 		close(fds[i]);
 	r = read_commit(message, &handover->record);
-	if (r == 0)
+	if (r == 0) {
+		/* Whoever finds the record may ask. */
+		start_control(handover);
 		r = write_record(handover);
+	}
 	if (r < 0)
 		return reply_error(handover->sock, r,
 				   "cannot write the session's record");
@@ -245,18 +259,13 @@ static int set_up(struct handover *handover)
 
 static void serve_until_end(struct handover *handover)
 {
-	struct control *control = NULL;
-	int r = control_start(&handover->session, handover->dir_fd, &control);
+	int r;
 
-	/* The views are worth more than being asked about them. */
-	if (r < 0)
-		log_line("no control socket: %s", strerror(-r));
 	cleanup_fdp(&handover->sock);
 	handover->sock = -1;
 	r = session_wait(&handover->session);
 	if (r < 0)
 		log_line("cannot wait: %s", strerror(-r));
-	control_stop(control);
 }
 
 /* Nothing of the session remains for others to find. */
@@ -279,6 +288,7 @@ static void withdraw(const struct handover *handover)
 
 static void tear_down(struct handover *handover)
 {
+	control_stop(handover->control);
 	if (handover->has_session)
 		session_stop(&handover->session);
 	if (handover->dir_fd >= 0)
