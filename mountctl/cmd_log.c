@@ -220,15 +220,15 @@ static void close_file(struct reader *reader)
 	reader->fd = -1;
 }
 
-/* Has the name gone to another file, or to none? */
+/* Has the name gone to another file? (If to none, more may come in this.) */
 static bool is_replaced(const struct reader *reader)
 {
 	struct stat opened, named;
 
-	return fstat(reader->fd, &opened) < 0 ||
-	       fstatat(reader->dir_fd, LOG_NAME, &named, AT_SYMLINK_NOFOLLOW) <
-		       0 ||
-	       opened.st_ino != named.st_ino || opened.st_dev != named.st_dev;
+	return fstat(reader->fd, &opened) == 0 &&
+	       fstatat(reader->dir_fd, LOG_NAME, &named, AT_SYMLINK_NOFOLLOW) ==
+		       0 &&
+	       (opened.st_ino != named.st_ino || opened.st_dev != named.st_dev);
 }
 
 /* What was written since; in the file of before, too, if there is a new one. */
