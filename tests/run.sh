@@ -220,9 +220,11 @@ run_test() {
 		;;
 	*)
 		limit=$(sed -n 's/^# timeout: \([0-9]*\)$/\1/p' "$2")
+		limit=${limit:-300}
+		[ -z "$sanitize" ] || limit=$((limit * 3))
 		run_child env T_SRC="$setup_src" T_BUILD="$build" \
 			T_SCRATCH="$scratch" \
-			timeout -k 10 "${limit:-300}" bash "$2" \
+			timeout -k 10 "$limit" bash "$2" \
 			>"$work/.tap" 2>"$work/.out"
 		;;
 	esac
