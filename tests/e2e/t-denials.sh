@@ -247,6 +247,7 @@ t_is_gone() {
 	! kill -0 "$1" 2>/dev/null
 }
 
+# shellcheck disable=SC2317 # called by way of t_status
 why() {
 	s_mountctl why "$@"
 }
@@ -327,6 +328,7 @@ inside() {
 	t_not "$who: nor shown" s_in asked "$T_MOUNTCTL" log shown
 }
 
+# shellcheck disable=SC2317 # called by way of t_defer
 end_view() {
 	s_mountctl unmount --lazy view >/dev/null 2>&1
 }
