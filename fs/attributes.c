@@ -121,17 +121,18 @@ static int set_owner(const struct hold *hold, const struct stat *attr,
 }
 
 /*
- * A directory that somebody may no longer search has had names in it looked up
- * for all, see names.c.
+ * In a directory that somebody may no longer search, the kernel knows names
+ * that it looked up before, see names.c. Where all requests are its owner's, or
+ * come to nothing, the owner alone counts.
  */
 static int set_mode(struct view *view, const struct hold *hold, mode_t mode)
 {
-	bool closes = view->many_users && hold->inode->type == S_IFDIR &&
-		      (mode & SEARCHABLE) != SEARCHABLE;
+	mode_t search = view->many_users ? SEARCHABLE : S_IXUSR;
+	bool closes = hold->inode->type == S_IFDIR && (mode & search) != search;
 	struct stat st;
 
 	if (closes && fstat(hold->fd, &st) == 0)
-		closes = (st.st_mode & SEARCHABLE) == SEARCHABLE;
+		closes = (st.st_mode & search) == search;
 	if (chmod(fd_path(hold->fd).text, mode & 07777) < 0)
 		return -errno;
 	if (closes)

@@ -114,7 +114,7 @@ static int do_setxattr(struct view *view, fuse_ino_t ino, const char *name,
 	if (setxattr(fd_path(hold.fd).text, name, value, size, flags) < 0)
 		return -errno;
 	/* It may keep somebody from searching a directory, see names.c. */
-	if (view->many_users && hold.inode->type == S_IFDIR &&
+	if (hold.inode->type == S_IFDIR &&
 	    strcmp(name, "system.posix_acl_access") == 0)
 		notify_names(view);
 	return 0;
