@@ -1,5 +1,6 @@
 #include "fs/gitfiles.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "fs/inode.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/gitpointer.h"
 #include "fs/lib/gitrepo.h"
 #include "fs/lib/gitrun.h"
 #include "fs/lib/path.h"
@@ -114,6 +116,36 @@ static bool has_judges(const struct session_spec *spec)
 	return false;
 }
 
+/* Is the worktree of that admin directory in dir, or was it? */
+static bool leads_into(const char *admin, const char *dir)
+{
+	autofree char *spelled = NULL, *real = NULL;
+
+	if (git_read_back_pointer(admin, &spelled, NULL) < 0)
+		return false;
+	if (dir_real_path(spelled, &real) < 0)
+		real = path_normalise("/", spelled);
+	return real && path_starts_with(real, dir, NULL);
+}
+
+/* Worktrees that are there already where the session makes its own. */
+static void add_worktrees_in(struct gitguard *guard, const char *dir)
+{
+	autofree char *path = path_join(guard->git_dir, "worktrees");
+	autodir DIR *all = path ? opendir(path) : NULL;
+	const struct dirent *entry;
+
+	while (all && (entry = readdir(all))) {
+		autofree char *admin = NULL;
+
+		if (!name_is_valid(entry->d_name))
+			continue;
+		admin = path_join(path, entry->d_name);
+		if (admin && leads_into(admin, dir))
+			gitfiles_add_own(guard, entry->d_name);
+	}
+}
+
 static int fill(struct gitguard *guard, const struct session_spec *spec,
 		const char *relative)
 {
@@ -131,7 +163,11 @@ static int fill(struct gitguard *guard, const struct session_spec *spec,
 	/* Files are born by this clock, which is behind the precise one. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &guard->started);
 	guard->git_fd = open(spec->git_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return guard->git_fd < 0 ? -errno : read_config(guard);
+	if (guard->git_fd < 0)
+		return -errno;
+	if (spec->worktrees_dir)
+		add_worktrees_in(guard, spec->worktrees_dir);
+	return read_config(guard);
 }
 
 int gitguard_new(const struct session_spec *spec, const char *root,

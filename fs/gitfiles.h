@@ -13,7 +13,10 @@
 #include "fs/lib/gitjudge.h"
 #include "fs/lib/spec.h"
 
-/* An admin directory that the session made: its name and which one it is. */
+/*
+ * An admin directory that the session made, or of a worktree in its
+ * --worktrees-dir: the name and which one it is.
+ */
 struct own_admin {
 	char *id;
 	dev_t dev;
