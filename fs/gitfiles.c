@@ -101,11 +101,21 @@ static int read_config(struct gitguard *guard)
 	return r;
 }
 
-/* Lines of a reflog with an earlier time are from before the session. They
- * tell seconds: the one in which it started counts as before. */
-static time_t first_own_second(const struct gitguard *guard)
+/*
+ * Entries of the stash with an earlier time are from before the session. They
+ * tell seconds: the one in which it started counts as before if somebody had
+ * written the stash's log in it.
+ */
+static time_t find_first_own_second(const struct gitguard *guard)
 {
-	return guard->started.tv_sec + 1;
+	time_t second = guard->started.tv_sec;
+	struct stat st;
+
+	if (fstatat(guard->git_fd, "logs/refs/stash", &st,
+		    AT_SYMLINK_NOFOLLOW) == 0 &&
+	    st.st_mtime >= second)
+		return second + 1;
+	return second;
 }
 
 static bool has_judges(const struct session_spec *spec)
@@ -165,6 +175,7 @@ static int fill(struct gitguard *guard, const struct session_spec *spec,
 	guard->git_fd = open(spec->git_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (guard->git_fd < 0)
 		return -errno;
+	guard->first_own_second = find_first_own_second(guard);
 	if (spec->worktrees_dir)
 		add_worktrees_in(guard, spec->worktrees_dir);
 	return read_config(guard);
@@ -375,7 +386,7 @@ int gitfiles_check_stash(struct gitguard *guard)
 	if (read_git_file(guard, "logs/refs/stash", &log, &size) < 0)
 		return -EROFS;
 	return stash_log_has_older((struct text){log, size},
-				   first_own_second(guard))
+				   guard->first_own_second)
 		       ? -EROFS
 		       : 0;
 }
@@ -470,7 +481,7 @@ static int judge(enum judge judge, const struct case_file *given,
 		return judge_packed(given, ret_what);
 	case JUDGE_STASH_LOG:
 		return judge_stash_log(given->old, given->new,
-				       first_own_second(given->guard),
+				       given->guard->first_own_second,
 				       ret_what);
 	case JUDGE_OBJECTS:
 		/* The same object once more: the old one does. */

@@ -33,6 +33,7 @@ struct gitguard {
 	char *admin_id; /* of W, or NULL */
 	enum git_config git_config;
 	struct timespec started; /* as birth times are taken */
+	time_t first_own_second; /* of entries of the stash */
 	struct strings old_remotes, old_submodules;
 
 	pthread_mutex_t lock;
