@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fs/caller.h"
+#include "fs/locks.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
 #include "fs/passthrough.h"
@@ -75,6 +76,7 @@ static void close_handle(struct view *view, fuse_req_t req,
 			 const struct fuse_file_info *fi)
 {
 	passthrough_release(view, req, file_of(fi));
+	locks_drop_file(file_of(fi));
 	file_close(file_of(fi));
 }
 

@@ -5,7 +5,6 @@
 
 #include "fs/content.h"
 #include "fs/inode.h"
-#include "fs/locks.h"
 
 struct file *file_new(struct inode *inode, int fd, int flags)
 {
@@ -60,7 +59,6 @@ void file_close(struct file *file)
 	struct inode *inode = file->inode;
 	bool last;
 
-	locks_drop_file(file);
 	pthread_mutex_lock(&inode->table->lock);
 	unlist(inode, file);
 	last = --file->refs == 0;

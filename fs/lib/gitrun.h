@@ -1,8 +1,8 @@
 /*
  * Asking git. It runs in "/", so that no repository around the caller has a
- * say, with nothing on its standard input unless it is given, and in the caller's environment
- * without any GIT_* variable: those would name another repository, another
- * configuration or another program.
+ * say, with nothing on its standard input unless it is given, and in the
+ * caller's environment without any GIT_* variable: those would name another
+ * repository, another configuration or another program.
  */
 #ifndef WORKTREEFS_GITRUN_H
 #define WORKTREEFS_GITRUN_H

@@ -23,12 +23,12 @@ floors() {
 		14 fs/gitguard
 		15 fs/guard
 		16 fs/ops
-		17 fs/attributes fs/data fs/directories fs/locks fs/names
-		17 fs/xattrs
-		18 fs/options fs/session
-		19 fs/control
-		20 fs/handover
-		21 fs/main
+		17 fs/locks
+		18 fs/attributes fs/data fs/directories fs/names fs/xattrs
+		19 fs/options fs/session
+		20 fs/control
+		21 fs/handover
+		22 fs/main
 		30 mountctl/clock mountctl/command
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors

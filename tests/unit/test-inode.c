@@ -15,7 +15,6 @@
 #include "fs/inode.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/policy.h"
-#include "fs/locks.h"
 
 #define MAX_FDS 4
 #define MANY 40
@@ -23,12 +22,6 @@
 static char base[] = "/tmp/test-inode-XXXXXX";
 static struct policy *policy;
 static struct inode_table table;
-
-/* Files have no locks here. */
-void locks_drop_file(struct file *file)
-{
-	(void)file;
-}
 
 __attribute__((format(printf, 1, 2))) static void sh(const char *format, ...)
 {
