@@ -66,9 +66,7 @@ static int make_handle(struct view *view, fuse_req_t req, struct inode *inode,
 	fi->direct_io = file->content || file->appends_only;
 	fi->noflush = !needs_flush(file);
 	passthrough_open(view, req, file,
-			 !fi->direct_io && (!reads_only ||
-					    stx->stx_size >= PASSTHROUGH_SIZE),
-			 fi);
+			 !reads_only || stx->stx_size >= PASSTHROUGH_SIZE, fi);
 	return 0;
 }
 

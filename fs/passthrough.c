@@ -35,14 +35,16 @@ static bool get_backing(struct view *view, fuse_req_t req, struct file *file)
 }
 
 void passthrough_open(struct view *view, fuse_req_t req, struct file *file,
-		      bool possible, struct fuse_file_info *fi)
+		      bool wanted, struct fuse_file_info *fi)
 {
 	struct inode *inode = file->inode;
 
-	if (!view->may_pass_through)
+	/* What bypasses the kernel's pages goes with either. */
+	if (!view->may_pass_through || fi->direct_io)
 		return;
 	pthread_mutex_lock(&view->backing_lock);
-	if (possible && inode->n_plain == 0 && get_backing(view, req, file)) {
+	if (inode->n_through > 0 ||
+	    (wanted && inode->n_plain == 0 && get_backing(view, req, file))) {
 		inode->n_through++;
 		file->passed_through = true;
 		fi->backing_id = inode->backing_id;

@@ -21,11 +21,11 @@ struct file;
 void passthrough_init(struct view *view, struct fuse_conn_info *conn);
 
 /*
- * Decides for a file that is being opened, and says so in fi. possible: false
- * if it must be served by requests.
+ * Decides for a file that is being opened, and says so in fi. wanted: is it
+ * worth while? What is open already has the last word.
  */
 void passthrough_open(struct view *view, fuse_req_t req, struct file *file,
-		      bool possible, struct fuse_file_info *fi);
+		      bool wanted, struct fuse_file_info *fi);
 /* The file is closed. */
 void passthrough_release(struct view *view, fuse_req_t req, struct file *file);
 
