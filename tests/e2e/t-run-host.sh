@@ -273,13 +273,12 @@ check_automatic_gc() {
 		for i in $(seq 300); do
 			echo $i | git hash-object -w --stdin
 		done >/dev/null
-		git config gc.auto 1 && git config gc.autoDetach true &&
-		git commit -q --allow-empty -m gc && git gc --auto 2>/dev/null'
+		git commit -q --allow-empty -m gc &&
+		git -c gc.auto=1 -c gc.autoDetach=true gc --auto 2>/dev/null'
 	t_wait 30 s_is_clear
 	s_clear "and when it ends, the session ends"
 	same "it left no complaint" "$(cat "$M/.git/worktrees/wt/gc.log" \
 		"$M/.git/gc.log" 2>/dev/null)" ""
-	s_as git -C "$M" config --unset gc.auto
 	ok "nor anything broken" s_as git -C "$M" fsck
 }
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# timeout: 900
 # A day's work in the worktree behind `mountctl run`: editing, a build of some
 # thousand files, packages, and git. Everything ends with 0, and the host sees
 # what was done; git finds nothing to refresh on either side.
@@ -110,7 +111,7 @@ generator() {
 }
 
 builds() {
-	local n=$1
+	local n=$1 s_limit=300
 	does "writes a project of $((2 * n)) files" \
 		python3 -c "$(generator)" "$n"
 	does "builds it" make -C lib -j2
@@ -337,6 +338,35 @@ refreshes_nothing() {
 numbers='cd "$1" && find . -path "./.git/*" -prune -o -printf \
 	"%p %i %y %m %n %s %b %T@ %C@ %U %G %l\n" | sort'
 
+# Objects that a clone shares by hard link stay shared: git freshens them by
+# their times, and that is no change of their data.
+freshens() {
+	local W=$BASE/linked/wt M=$BASE/linked object links
+	s_as git clone -q --local "$BASE/main" "$M" &&
+		s_as git -C "$M" config user.name Tester &&
+		s_as git -C "$M" config user.email t@example.invalid &&
+		s_as git -C "$M" worktree add -q "$W" || exit 1
+	links='cd "$1" && find . -type f -links +1 -printf "%p %i\n" | sort'
+	object=$(s_as git -C "$M" rev-parse HEAD:README.md)
+	object=$M/.git/objects/${object:0:2}/${object:2}
+	if [ ! -e "$object" ] || [ "$(stat -c %h "$object")" -lt 2 ]; then
+		t_skip "$label: hard-linked objects" "this clone has none"
+		return
+	fi
+	touch -d 2020-02-02 "$object"
+	links=$(sh -c "$links" - "$M/.git/objects")
+	does "freshens an object that has another link" \
+		git hash-object -w README.md
+	same "its time is new" "$(stat -c %y "$object" | cut -c1-4)" \
+		"$(date +%Y)"
+	does "commits what needs it" git commit -q --allow-empty -m fresh
+	same "it is the same file as ever" "$(stat -c %i "$object")" \
+		"$(stat -c %i "$BASE/main/${object#"$M/"}")"
+	same "and so are all the others" "$(sh -c 'cd "$1" && find . -type f \
+		-links +1 -printf "%p %i\n" | sort' - "$M/.git/objects")" \
+		"$links"
+}
+
 # What git does, in a session each, or all of it in one that lives on.
 uses_git() {
 	commits
@@ -361,6 +391,7 @@ check_native() {
 	label=$1
 	run_options=()
 	make_repositories
+	freshens
 	edits
 	installs_packages
 	uses_git
