@@ -152,23 +152,6 @@ static int find_users(const struct record *record, struct holders *ret_holders)
 	return r;
 }
 
-static int end_view(const struct record *record, bool lazy, int64_t deadline,
-		    struct holders *ret_holders, char **message)
-{
-	int64_t grace;
-	int r = unmount_views(record, lazy, deadline, message);
-
-	if (r == -EBUSY)
-		find_users(record, ret_holders);
-	if (r < 0)
-		return r;
-	grace = now_ms() + GRACE_MS;
-	if (lazy || deadline < grace)
-		deadline = grace;
-	r = session_await_end(record, deadline);
-	return r < 0 ? -EINPROGRESS : drop_record(record, message);
-}
-
 /*
  * Signalling.
  */
@@ -272,6 +255,47 @@ static int end_server(const struct record *record, char **message)
 			       "the filesystem process %ld doesn't end",
 			       (long)record->pid);
 	return drop_record(record, message);
+}
+
+/*
+ * Namespaces that were made meanwhile, sessions behind run among them, have a
+ * copy of the mount that nobody can take away. The filesystem process goes all
+ * the same, once nobody uses a file of it, wherever that is seen.
+ */
+static int end_unmounted(const struct record *record, int64_t deadline,
+			 char **message)
+{
+	for (;;) {
+		struct holders users = {0};
+		size_t n;
+		int r;
+
+		if (session_await_end(record, now_ms() + PAUSE_MS) == 0)
+			return drop_record(record, message);
+		r = holders_of_files_on(&record->devices, &users);
+		n = users.n;
+		holders_release(&users);
+		if (r == 0 && n == 0)
+			return end_server(record, message);
+		if (now_ms() >= deadline)
+			return -EINPROGRESS;
+	}
+}
+
+static int end_view(const struct record *record, bool lazy, int64_t deadline,
+		    struct holders *ret_holders, char **message)
+{
+	int64_t grace;
+	int r = unmount_views(record, lazy, deadline, message);
+
+	if (r == -EBUSY)
+		find_users(record, ret_holders);
+	if (r < 0)
+		return r;
+	grace = now_ms() + GRACE_MS;
+	if (lazy || deadline < grace)
+		deadline = grace;
+	return end_unmounted(record, deadline, message);
 }
 
 int session_end(const struct record *record, bool lazy, int64_t deadline,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
@@ -131,8 +132,67 @@ static int ask_all(holds_fn *holds, void *data, struct holders *ret_holders)
 }
 
 /*
- * By path.
+ * By the files that a process uses.
  */
+
+/* What is looked for, and how; all of it borrowed. */
+struct file_search {
+	const struct strings *places;
+	/* Each: 1 and *ret_path, 0, or -ENOMEM. name is a link of /proc's. */
+	int (*link_holds)(int dir_fd, const char *name,
+			  const struct strings *places, char **ret_path);
+	/* line is one of /proc/PID/maps, without its end. */
+	int (*mapping_holds)(const char *line, const struct strings *places,
+			     char **ret_path);
+};
+
+static int files_hold(int dir_fd, const struct file_search *search,
+		      char **ret_path)
+{
+	int fd = openat(dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	autodir DIR *files = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int r = 0;
+
+	while (files && r == 0 && (entry = readdir(files)))
+		if (isdigit((unsigned char)entry->d_name[0]))
+			r = search->link_holds(fd, entry->d_name,
+					       search->places, ret_path);
+	return r;
+}
+
+static int mappings_hold(int dir_fd, const struct file_search *search,
+			 char **ret_path)
+{
+	int fd = openat(dir_fd, "maps", O_RDONLY | O_CLOEXEC);
+	autofile FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+	autofree char *line = NULL;
+	size_t room = 0;
+	int r = 0;
+
+	while (maps && r == 0 && getline(&line, &room, maps) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		r = search->mapping_holds(line, search->places, ret_path);
+	}
+	return r;
+}
+
+static int holds_file(pid_t pid, int dir_fd, void *data, char **ret_path)
+{
+	static const char *const links[] = {"cwd", "root", "exe"};
+	const struct file_search *search = data;
+	int r = 0;
+
+	(void)pid;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
+		r = search->link_holds(dir_fd, links[i], search->places,
+				       ret_path);
+	if (r == 0)
+		r = files_hold(dir_fd, search, ret_path);
+	return r == 0 ? mappings_hold(dir_fd, search, ret_path) : r;
+}
+
+/* By their paths, as they are seen from here. */
 
 static bool is_in_any(const char *path, const struct strings *dirs)
 {
@@ -142,9 +202,8 @@ static bool is_in_any(const char *path, const struct strings *dirs)
 	return false;
 }
 
-/* A link of /proc whose text leads into one of dirs. */
-static int link_holds(int dir_fd, const char *name, const struct strings *dirs,
-		      char **ret_path)
+static int link_leads_into(int dir_fd, const char *name,
+			   const struct strings *dirs, char **ret_path)
 {
 	autofree char *target = NULL;
 	int r = read_link_at(dir_fd, name, &target);
@@ -157,64 +216,85 @@ static int link_holds(int dir_fd, const char *name, const struct strings *dirs,
 	return 1;
 }
 
-static int files_hold(int dir_fd, const struct strings *dirs, char **ret_path)
-{
-	int fd = openat(dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	autodir DIR *files = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-	int r = 0;
-
-	while (files && r == 0 && (entry = readdir(files)))
-		if (isdigit((unsigned char)entry->d_name[0]))
-			r = link_holds(fd, entry->d_name, dirs, ret_path);
-	return r;
-}
-
 /* Of the fields of a line only the path has a slash. */
-static int mappings_hold(int dir_fd, const struct strings *dirs,
-			 char **ret_path)
+static int mapping_leads_into(const char *line, const struct strings *dirs,
+			      char **ret_path)
 {
-	int fd = openat(dir_fd, "maps", O_RDONLY | O_CLOEXEC);
-	autofile FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
-	autofree char *line = NULL;
-	size_t room = 0;
+	const char *path = strchr(line, '/');
 
-	while (maps && getline(&line, &room, maps) > 0) {
-		const char *path = strchr(line, '/');
-
-		line[strcspn(line, "\n")] = '\0';
-		if (!path || !is_in_any(path, dirs))
-			continue;
-		*ret_path = strdup(path);
-		return *ret_path ? 1 : -ENOMEM;
-	}
-	return 0;
-}
-
-static int holds_path(pid_t pid, int dir_fd, void *data, char **ret_path)
-{
-	static const char *const links[] = {"cwd", "root", "exe"};
-	const struct strings *dirs = data;
-	int r = 0;
-
-	(void)pid;
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
-		r = link_holds(dir_fd, links[i], dirs, ret_path);
-	if (r == 0)
-		r = files_hold(dir_fd, dirs, ret_path);
-	return r == 0 ? mappings_hold(dir_fd, dirs, ret_path) : r;
+	if (!path || !is_in_any(path, dirs))
+		return 0;
+	*ret_path = strdup(path);
+	return *ret_path ? 1 : -ENOMEM;
 }
 
 int holders_of_paths(const struct strings *mountpoints,
 		     struct holders *ret_holders)
 {
-	struct strings dirs = *mountpoints;
+	struct file_search search = {
+		.places = mountpoints,
+		.link_holds = link_leads_into,
+		.mapping_holds = mapping_leads_into,
+	};
 
-	return ask_all(holds_path, &dirs, ret_holders);
+	return ask_all(holds_file, &search, ret_holders);
+}
+
+/* By their device. */
+
+static bool is_device(const struct strings *devices, unsigned int major,
+		      unsigned int minor)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%u:%u", major, minor);
+	return strings_contain(devices, text);
 }
 
 /*
- * By device. All processes of a mount namespace answer alike.
+ * Who asks for nothing is told the device, by the kernel alone: the process
+ * behind the view isn't asked. See fuse_getattr() in fs/fuse/dir.c.
+ */
+static int link_is_on(int dir_fd, const char *name,
+		      const struct strings *devices, char **ret_path)
+{
+	struct statx stx;
+
+	if (statx(dir_fd, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &stx) <
+		    0 ||
+	    !is_device(devices, stx.stx_dev_major, stx.stx_dev_minor))
+		return 0;
+	return read_link_at(dir_fd, name, ret_path) == -ENOMEM ? -ENOMEM : 1;
+}
+
+/* "55e0-55e2 r--p 00000000 fe:00 1234   /path" */
+static int mapping_is_on(const char *line, const struct strings *devices,
+			 char **ret_path)
+{
+	const char *path = strchr(line, '/');
+	unsigned int major, minor;
+
+	if (sscanf(line, "%*s %*s %*s %x:%x", &major, &minor) != 2 ||
+	    !is_device(devices, major, minor))
+		return 0;
+	*ret_path = path ? strdup(path) : NULL;
+	return path && !*ret_path ? -ENOMEM : 1;
+}
+
+int holders_of_files_on(const struct strings *devices,
+			struct holders *ret_holders)
+{
+	struct file_search search = {
+		.places = devices,
+		.link_holds = link_is_on,
+		.mapping_holds = mapping_is_on,
+	};
+
+	return ask_all(holds_file, &search, ret_holders);
+}
+
+/*
+ * By what is mounted. All processes of a mount namespace answer alike.
  */
 
 struct device_search {

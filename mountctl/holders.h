@@ -35,6 +35,13 @@ int holders_of_paths(const struct strings *mountpoints,
 		     struct holders *ret_holders);
 
 /*
+ * The same for files on one of these devices ("MAJOR:MINOR"), whatever mount
+ * namespace they are seen in, also where they are mounted nowhere any more.
+ */
+int holders_of_files_on(const struct strings *devices,
+			struct holders *ret_holders);
+
+/*
  * Those in whose mount namespace a view of one of these devices ("MAJOR:MINOR")
  * is mounted: the processes of a session behind run. 0 or -errno.
  */
