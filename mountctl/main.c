@@ -109,6 +109,39 @@ static const struct command commands[] = {
 		.run = cmd_why,
 	},
 	{
+		.name = "hook",
+		.synopsis = "[-n SESSION | --deny PATH... --allow PATH... | "
+			    "--policy FILE] [OPTIONS]",
+		.summary = "judge what a harness is about to do, as its hook",
+		.options =
+			"  -n, --name SESSION\n"
+			"      by the rules of this session, which must live\n"
+			"  --deny PATH..., --allow PATH...\n"
+			"      by these trees: an allowed one wins over a "
+			"denied one\n"
+			"  --policy FILE\n"
+			"      by the roots in this JSON file; shell commands "
+			"are screened, too\n"
+			"  --format claude|codex|gemini|cursor|copilot\n"
+			"      whose input it is (default: found out)\n"
+			"  --fail closed|open\n"
+			"      what a malformed input or another failure does "
+			"(closed: it denies)\n"
+			"  --base REF\n"
+			"      what the branch of a worktree begins at "
+			"(default: HEAD)\n"
+			"\n"
+			"Reads the event from standard input. Without a "
+			"session, lists or a policy it\n"
+			"judges by the session that this is in, or whose "
+			"worktree the event comes from;\n"
+			"where there is none, everything is allowed. Ends "
+			"with 0 where the call is\n"
+			"allowed, with 2 and the reason on stderr where it is "
+			"denied.\n",
+		.run = cmd_hook,
+	},
+	{
 		.name = "log",
 		.synopsis = "[SESSION] [-f] [--since TIME] [--json]",
 		.summary = "show what a session was denied",
@@ -220,8 +253,13 @@ int main(int argc, char **argv)
 
 	setlocale(LC_CTYPE, "");
 	r = reserve_stdio();
-	if (r < 0)
-		return fail(r, "cannot open '/dev/null'");
+	if (r < 0) {
+		/* For a hook any other status than 2 is as good as none. */
+		fail(r, "cannot open '/dev/null'");
+		return argc > 1 && strcmp(argv[1], "hook") == 0
+			       ? STATUS_USAGE
+			       : STATUS_FAILURE;
+	}
 	status = run(argc - 1, argv + 1);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		r = -errno;

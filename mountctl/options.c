@@ -31,13 +31,13 @@ static void complain(char **argv, int found, bool moved)
 int option_next(int argc, char **argv, const char *short_options,
 		const struct option *long_options)
 {
-	bool plus = short_options[0] == '+';
+	bool marked = short_options[0] == '+' || short_options[0] == '-';
 	int before = optind, found;
 	char with_colon[64];
 
 	/* A colon tells a missing argument from an unknown option. */
-	snprintf(with_colon, sizeof(with_colon), "%s:%s", plus ? "+" : "",
-		 short_options + plus);
+	snprintf(with_colon, sizeof(with_colon), "%.*s:%s", marked,
+		 short_options, short_options + marked);
 	opterr = 0;
 	found = getopt_long(argc, argv, with_colon, long_options, NULL);
 	if (found != '?' && found != ':')

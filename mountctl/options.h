@@ -19,7 +19,8 @@
  * which has been said in one line by then.
  *
  * short_options as for getopt(3), without a colon at the beginning. With '+'
- * at the beginning the first operand ends the options.
+ * at the beginning the first operand ends the options; with '-' each operand
+ * before a "--" is given as an option 1 with that argument.
  */
 int option_next(int argc, char **argv, const char *short_options,
 		const struct option *long_options);

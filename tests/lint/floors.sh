@@ -36,9 +36,13 @@ floors() {
 		32 mountctl/logline mountctl/mounts mountctl/namespace
 		32 mountctl/options mountctl/resolve mountctl/server
 		32 mountctl/sshconfig
+		32 mountctl/hook_input+mountctl/hook_patch mountctl/hook_shell
+		33 mountctl/denylist mountctl/hook_place mountctl/hook_worktree
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
+		34 mountctl/hook_policy
+		35 mountctl/hook_rules
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/cmd_*
 		37 mountctl/main
@@ -47,7 +51,8 @@ floors() {
 
 # Who may include cJSON.h.
 speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/control.c fs/denials.c"
-speak_json+=" fs/handover.c mountctl/control.c mountctl/logline.c mountctl/report.c mountctl/server.c "
+speak_json+=" fs/handover.c mountctl/control.c mountctl/hook_input.c"
+speak_json+=" mountctl/hook_policy.c mountctl/logline.c mountctl/report.c mountctl/server.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"

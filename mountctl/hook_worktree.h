@@ -1,0 +1,34 @@
+/*
+ * Making and removing a worktree for a harness that leaves both to a hook.
+ */
+#ifndef WORKTREEFS_HOOK_WORKTREE_H
+#define WORKTREEFS_HOOK_WORKTREE_H
+
+#include "fs/lib/spec.h"
+
+/*
+ * Makes the worktree NAME of the repository around start: in spec's directory
+ * of worktrees, where there is one, else in M/.claude/worktrees. It gets the
+ * branch worktree-NAME, made at base (NULL: what HEAD of M is) unless it is
+ * there already, and copies of the files that M/.worktreeinclude names:
+ * patterns as of gitignore(5), for files that git doesn't track. What can't be
+ * copied is warned of. A worktree that is there already is taken as it is.
+ *
+ * spec: the session around us, or NULL. One without a directory of worktrees
+ * can't make any: -EPERM.
+ *
+ * ret_path: absolute, real. 0, or -errno with a message.
+ */
+int hook_worktree_create(const struct session_spec *spec, const char *start,
+			 const char *name, const char *base, char **ret_path,
+			 char **message);
+
+/*
+ * Removes a worktree as `git worktree remove` without force does it: nothing is
+ * lost. -EBUSY, with a message that says why, where there is uncommitted work,
+ * a lock (a live session's, say), or commits that no ref leads to. Its branch
+ * stays. 0, or -errno with a message.
+ */
+int hook_worktree_remove(const char *path, char **message);
+
+#endif

@@ -1,0 +1,282 @@
+#!/bin/bash
+# `mountctl hook`: its exit statuses, with a session outside and inside, and
+# what it does for the events that aren't calls. Which call gets which verdict
+# is in unit/hook.
+# shellcheck source=tests/support/lib.sh
+. "$T_SRC/tests/support/lib.sh"
+# shellcheck source=tests/support/session.sh
+. "$T_SRC/tests/support/session.sh"
+
+t_need git
+t_user_make || exit 1
+
+# call CWD TOOL PATH: what Claude Code sends
+call() {
+	printf '{"session_id":"s","cwd":"%s","hook_event_name":"PreToolUse",' "$1"
+	printf '"tool_name":"%s","tool_input":{"file_path":"%s"}}' "$2" "$3"
+}
+
+# event NAME [MEMBERS]
+event() {
+	printf '{"cwd":"%s","hook_event_name":"%s"%s}' "${3:-$W}" "$1" "${2:-}"
+}
+
+# hook PAYLOAD [ARG...]: from outside of every repository
+hook() {
+	local payload=$1
+	shift
+	(cd / && printf '%s' "$payload" | s_mountctl hook "$@")
+}
+
+# verdict STATUS NAME PAYLOAD [ARG...]
+verdict() {
+	local want=$1 name=$2
+	shift 2
+	t_status "$want" "$who: $name" hook "$@"
+	t_is "$who: ... and stdout is empty" "$T_STDOUT" ""
+	if [ "$want" -eq 2 ]; then
+		t_like "$who: ... and says why" "$T_STDERR" "^mountctl: ."
+	else
+		t_is "$who: ... and says nothing" "$T_STDERR" ""
+	fi
+}
+
+no_session() {
+	verdict 0 "without a session" "$(call "$W" Write "$M/src/main.c")"
+	verdict 2 "a session that isn't there" "$(call "$W" Write "$W/x")" -n wt
+	verdict 2 "empty input" ""
+	verdict 2 "malformed input" '{"cwd":'
+	verdict 2 "a file tool without a file" "$(event PreToolUse \
+		',"tool_name":"Edit","tool_input":{}')"
+	verdict 2 "a policy that isn't there" "$(call "$W" Write /tmp/x)" \
+		--policy "$BASE/none"
+	t_status 0 "$who: open on malformed input if asked" hook '{' --fail=open
+	t_like "$who: ... and it says so" "$T_STDERR" "isn't a JSON"
+	t_status 0 "$who: open without the session if asked" \
+		hook "$(call "$W" Write "$W/x")" -n wt --fail open
+	t_status 2 "$who: an unknown option" hook '{}' --unknown
+	t_status 2 "$who: an unknown format" hook '{}' --format=other
+}
+
+huge() {
+	{
+		printf '{"cwd":"/","hook_event_name":"PreToolUse","tool_name":'
+		printf '"Write","tool_input":{"file_path":"/tmp/x","content":"'
+		head -c "$1" /dev/zero | tr '\0' 'x'
+		printf '"}}'
+	} | s_mountctl hook
+}
+
+limits() {
+	t_status 0 "$who: a large input" huge 8000000
+	t_status 2 "$who: one that is too large" huge 8400000
+	t_like "$who: ... and says so" "$T_STDERR" "larger than"
+	t_status 2 "$who: no input at all" eval 's_mountctl hook <&-'
+	t_status 2 "$who: a directory as input" eval 's_mountctl hook </'
+	t_status 2 "$who: a thousand brackets" \
+		hook "$(head -c 100000 /dev/zero | tr '\0' '[')"
+	t_status 2 "$who: nobody to hear it" \
+		eval 'hook "{" 2>&-'
+}
+
+# Has the process mountctl's handlers yet?
+catches() {
+	[ "$(cat "/proc/$1/comm")" = mountctl ] &&
+		grep -q '^SigCgt:.*[1-9a-f]' "/proc/$1/status"
+}
+
+# What would end it ends it with 2.
+signals() {
+	local signal pid
+	mkfifo "$T_SCRATCH/fifo"
+	for signal in SEGV ABRT BUS ILL TERM PIPE ALRM INT; do
+		"$T_MOUNTCTL" hook <>"$T_SCRATCH/fifo" 2>"$T_SCRATCH/said" &
+		pid=$!
+		t_wait 10 catches "$pid"
+		kill -s "$signal" "$pid"
+		wait "$pid"
+		t_is "SIG$signal ends it" $? 2
+		t_like "... and it says so" "$(cat "$T_SCRATCH/said")" verdict
+	done
+}
+
+by_lists() {
+	verdict 2 "by lists: main" "$(call "$W" Write "$M/src/main.c")" \
+		--deny "$M" --allow "$W" "$M/.git"
+	t_like "$who: ... with its twin" "$T_STDERR" "$W/src/main.c"
+	verdict 0 "by lists: the worktree" "$(call "$W" Write "$W/x")" \
+		--deny "$M" --allow "$W" "$M/.git"
+	verdict 0 "by lists: elsewhere" "$(call "$W" Write "$BASE/x")" \
+		--deny "$M" --allow "$W"
+	t_status 2 "$who: an empty path" hook '{}' --deny ""
+}
+
+by_policy() {
+	printf '{"allowedRoots":["%s"],"deniedRoots":["%s"]}' "$W" "$BASE" \
+		>"$BASE/policy.json"
+	verdict 0 "by policy: the worktree" "$(call "$W" Write "$W/x")" \
+		--policy "$BASE/policy.json"
+	verdict 2 "by policy: main" "$(call "$W" Read "$M/x")" \
+		--policy "$BASE/policy.json"
+	as+=(env NAVARCH_WORKTREE_GUARD=off)
+	verdict 0 "by policy: switched off" "$(call "$W" Read "$M/x")" \
+		--policy "$BASE/policy.json"
+	unset 'as[-1]' 'as[-1]'
+	as+=(env NAVARCH_GUARD_EXTRA_ROOTS="/nowhere:$M")
+	verdict 0 "by policy: extra roots" "$(call "$W" Read "$M/x")" \
+		--policy "$BASE/policy.json"
+	unset 'as[-1]' 'as[-1]'
+}
+
+# Prints the milliseconds that the middle one of 21 runs took.
+middle_time() {
+	local i began payload
+	payload=$(call "$W" Write "$M/src/main.c")
+	for ((i = 0; i < 21; i++)); do
+		began=$(date +%s%N)
+		"$T_MOUNTCTL" hook -n wt <<<"$payload" >/dev/null 2>&1
+		echo $(($(date +%s%N) - began))
+	done | sort -n | sed -n 11p | awk '{ printf "%.1f\n", $1 / 1e6 }'
+}
+
+live_session() {
+	s_hold wt
+	verdict 2 "a live session: main" "$(call "$W" Write "$M/src/main.c")"
+	t_like "$who: ... with its twin" "$T_STDERR" "'$W/src/main.c'"
+	verdict 2 "a live session: main, by .." \
+		"$(call "$W" Edit ../src/main.c)"
+	verdict 0 "a live session: its worktree" "$(call "$W" Write "$W/x")"
+	verdict 2 "a live session: hooks" \
+		"$(call "$W" Write "$M/.git/hooks/pre-commit")"
+	verdict 0 "a live session, from elsewhere" \
+		"$(call "$BASE" Write "$M/src/main.c")"
+	verdict 2 "a live session by name, from elsewhere" \
+		"$(call "$BASE" Write "$M/src/main.c")" -n wt
+	as+=(env CLAUDE_PROJECT_DIR="$W")
+	verdict 2 "a live session, where the project is" \
+		"$(call "$M" Write "$M/src/main.c")"
+	unset 'as[-1]' 'as[-1]'
+	t_status 0 "$who: SessionStart" hook "$(event SessionStart)"
+	t_like "$who: tells where to work" "$T_STDOUT" "$W"
+	t_like "$who: tells what is read-only" "$T_STDOUT" "$M is read-only"
+	t_status 0 "$who: SessionEnd" hook "$(event SessionEnd)"
+	t_is "$who: SessionEnd prints nothing" "$T_STDOUT" ""
+	if [ "$who" = root ] || [ "$(id -u)" -ne 0 ]; then
+		t_diag "a verdict takes $(middle_time) ms"
+	fi
+	s_release
+	s_clear "nothing is left"
+}
+
+inside() {
+	(cd "$W" && s_mountctl run -n inner -- sh -c '
+		printf "%s" "$1" | "$2" hook' - "$1" "$T_MOUNTCTL")
+}
+
+inside_run() {
+	t_status 2 "$who: inside: main" inside "$(call "$W" Write "$M/x")"
+	t_like "$who: ... with its twin" "$T_STDERR" "'$W/x'"
+	t_status 0 "$who: inside: the worktree" inside "$(call "$W" Write "$W/x")"
+	t_status 2 "$who: inside: malformed" inside '{'
+	as+=(env WORKTREEFS_SESSION="$BASE/none")
+	t_status 2 "$who: rules that can't be read" \
+		hook "$(call "$W" Write "$W/x")"
+	unset 'as[-1]' 'as[-1]'
+	s_clear "nothing is left of it"
+}
+
+view_session() {
+	local view
+	view=$(cd "$W" && s_mountctl mount 2>/dev/null)
+	verdict 2 "a view: the real main" "$(call "$view" Write "$M/x")"
+	t_like "$who: ... with its twin in the view" "$T_STDERR" "'$view/x'"
+	verdict 2 "a view: main in it" "$(call "$view" Write "$view/../x")"
+	verdict 0 "a view: its worktree" "$(call "$view" Write "$view/x")"
+	t_status 0 "$who: SessionEnd, to be resumed" \
+		hook "$(event SessionEnd ',"reason":"resume"')" -n wt
+	t_ok "$who: leaves the session alone" s_as test -e "$view/README.md"
+	t_status 0 "$who: SessionEnd of a named session" \
+		hook "$(event SessionEnd ',"reason":"other"')" -n wt
+	s_clear "ends it"
+}
+
+worktrees() {
+	local made=$M/.claude/worktrees/task
+	printf '*.env\n/cache/\n' >"$M/.worktreeinclude"
+	cat "$M/.worktreeinclude" >>"$M/.git/info/exclude"
+	mkdir -p "$M/cache/deep"
+	echo secret >"$M/local.env"
+	echo x >"$M/cache/deep/x"
+	echo no >"$M/untracked"
+	s_own "$M"
+	t_status 0 "$who: WorktreeCreate" \
+		hook "$(event WorktreeCreate ',"name":"task"' "$M")"
+	t_is "$who: prints the worktree, and nothing else" "$T_STDOUT" "$made"
+	t_is "$who: on a branch of its own" \
+		"$(s_as git -C "$made" branch --show-current)" worktree-task
+	t_is "$who: copies what is to be copied" \
+		"$(cat "$made/local.env" "$made/cache/deep/x")" $'secret\nx'
+	t_not "$who: and nothing else" test -e "$made/untracked"
+	t_status 0 "$who: WorktreeCreate once more" \
+		hook "$(event WorktreeCreate ',"worktree_name":"task"' "$M")"
+	t_is "$who: is the same" "$T_STDOUT" "$made"
+	for name in '' .. a/../b -x .hidden a//b /abs; do
+		t_status 2 "$who: WorktreeCreate of '$name'" \
+			hook "$(event WorktreeCreate ",\"name\":\"$name\"" "$M")"
+		t_is "$who: prints nothing" "$T_STDOUT" ""
+	done
+	s_as sh -c 'echo work >"$1/work"' - "$made"
+	t_status 0 "$who: WorktreeRemove with work in it" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$made\"")"
+	t_like "$who: says why it stays" "$T_STDERR" "stays"
+	t_ok "$who: and it stays" test -e "$made/work"
+	rm -f "$made/work"
+	t_status 0 "$who: WorktreeRemove" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$made\"")"
+	t_is "$who: says nothing" "$T_STDERR" ""
+	t_not "$who: and it is gone" test -e "$made"
+	t_status 0 "$who: WorktreeRemove of main" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$M\"")"
+	t_like "$who: says why not" "$T_STDERR" "isn't the top"
+	t_ok "$who: and main is there" test -e "$M/README.md"
+	rm -rf "$M/cache" "$M/local.env" "$M/untracked" "$M/.worktreeinclude" \
+		"$M/.claude"
+}
+
+in_trees() {
+	cd "$M" && s_mountctl run --worktrees-dir "$BASE/trees" -- sh -c "$@"
+}
+
+# In a session of one worktree none can be made; in one with a place for them
+# they can.
+worktrees_inside() {
+	t_status 2 "$who: inside: no place for worktrees" \
+		inside "$(event WorktreeCreate ',"name":"t"' "$W")"
+	t_like "$who: and says what gives one" "$T_STDERR" "--worktrees-dir"
+	event WorktreeCreate ',"name":"t"' "$M" >"$BASE/payload"
+	t_status 0 "$who: inside, with a place for them" in_trees '
+		"$0" hook <"$1" && cd "$2/t" && echo x >new && git add new &&
+			git commit -qm new' \
+		"$T_MOUNTCTL" "$BASE/payload" "$BASE/trees"
+	t_is "$who: the worktree can be used at once" "$T_STDOUT" \
+		"$BASE/trees/t"
+	t_is "$who: ... to commit" \
+		"$(s_as git -C "$M" log -1 --format=%s worktree-t)" new
+	s_clear "nothing is left of these"
+}
+
+signals
+for user in $(s_everybody); do
+	s_be "$user"
+	s_repository
+	no_session
+	limits
+	by_lists
+	by_policy
+	live_session
+	inside_run
+	view_session
+	worktrees
+	worktrees_inside
+done
+t_done
