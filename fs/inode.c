@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -17,6 +18,7 @@
 /* Two changes within this many nanoseconds may leave the same time stamp:
  * a kernel's tick, and then some. */
 #define TIMESTAMP_GRAIN 20000000
+#define OPEN_PATH (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630 /* linux/magic.h */
 
 static size_t mix(uint64_t value)
@@ -647,10 +649,16 @@ static int open_making_room(struct inode_table *table, int dirfd,
 }
 
 /*
- * Does an error say that the inode isn't to be found under its name? Nor is it
- * in a directory that whoever asks may not search: it has been reached by
- * another name, or will be refused when the path is looked up anew.
+ * Whoever asks has got at the inode, maybe by another name. That he may not
+ * search the directory in which we know it is no reason to refuse: where we
+ * are root it is looked for as root. The thread's own fsuid is returned.
  */
+static uid_t search_as_root(void)
+{
+	return (uid_t)setfsuid(0);
+}
+
+/* Isn't the inode to be found under its name? Not where we may not look. */
 static bool is_out_of_sight(int error)
 {
 	return error == ENOENT || error == ENOTDIR || error == EACCES;
@@ -667,8 +675,13 @@ static int open_by_name(struct inode *inode, int *ret_fd)
 
 	if (r < 0)
 		return r;
-	fd = open_making_room(inode->table, parent.fd, name,
-			      O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_making_room(inode->table, parent.fd, name, OPEN_PATH);
+	if (fd == -EACCES) {
+		uid_t uid = search_as_root();
+
+		fd = open_making_room(inode->table, parent.fd, name, OPEN_PATH);
+		setfsuid(uid);
+	}
 	if (fd < 0)
 		return is_out_of_sight(-fd) ? -ESTALE : fd;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
@@ -722,6 +735,14 @@ void hold_release(struct hold *hold)
 	*hold = HOLD_NONE;
 }
 
+static int statx_name(int dirfd, const char *name, struct statx *ret_stx)
+{
+	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
+		     STATX_WANTED, ret_stx) < 0
+		       ? -errno
+		       : 0;
+}
+
 /* Attributes by the name, for a file that has no descriptor at hand. */
 static int statx_by_name(struct inode *inode, struct statx *ret_stx)
 {
@@ -732,9 +753,15 @@ static int statx_by_name(struct inode *inode, struct statx *ret_stx)
 
 	if (r < 0)
 		return r;
-	if (statx(parent.fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-		  STATX_WANTED, &stx) < 0)
-		return is_out_of_sight(errno) ? -ESTALE : -errno;
+	r = statx_name(parent.fd, name, &stx);
+	if (r == -EACCES) {
+		uid_t uid = search_as_root();
+
+		r = statx_name(parent.fd, name, &stx);
+		setfsuid(uid);
+	}
+	if (r < 0)
+		return is_out_of_sight(-r) ? -ESTALE : r;
 	if (!inode_is(inode, &stx))
 		return -ESTALE;
 	*ret_stx = stx;
