@@ -18,6 +18,8 @@
 /* Two changes within this many nanoseconds may leave the same time stamp:
  * a kernel's tick, and then some. */
 #define TIMESTAMP_GRAIN 20000000
+/* For so many milliseconds after -ESTALE things are likely to move again. */
+#define UNSETTLED 100
 #define OPEN_PATH (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630 /* linux/magic.h */
 
@@ -692,6 +694,14 @@ static int open_by_name(struct inode *inode, int *ret_fd)
 	return 0;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return (uint64_t)nanoseconds(now) / 1000000;
+}
+
 int inode_hold(struct inode *inode, struct hold *ret_hold)
 {
 	struct inode_table *table = inode->table;
@@ -701,6 +711,8 @@ int inode_hold(struct inode *inode, struct hold *ret_hold)
 	if (hold_at_hand(inode, ret_hold))
 		return 0;
 	r = open_by_name(inode, &hold.fd);
+	if (r == -ESTALE)
+		__atomic_store_n(&table->stale_at, now_ms(), __ATOMIC_RELAXED);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&table->lock);
@@ -716,6 +728,17 @@ int inode_hold(struct inode *inode, struct hold *ret_hold)
 	pthread_mutex_unlock(&table->lock);
 	*ret_hold = hold;
 	return 0;
+}
+
+void inode_settle(struct inode *inode)
+{
+	autohold struct hold hold = HOLD_NONE;
+	uint64_t stale_at =
+		__atomic_load_n(&inode->table->stale_at, __ATOMIC_RELAXED);
+
+	if (stale_at != 0 && inode->type == S_IFDIR &&
+	    now_ms() - stale_at < UNSETTLED)
+		inode_hold(inode, &hold);
 }
 
 void hold_release(struct hold *hold)

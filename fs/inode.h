@@ -87,7 +87,8 @@ struct inode_table {
 	struct inode *root;
 	struct inode *newest, *oldest;
 	size_t n_fds, max_fds;
-	bool trust_birth; /* do birth times tell files of one number apart? */
+	bool trust_birth;  /* do birth times tell files of one number apart? */
+	uint64_t stale_at; /* atomic: when -ESTALE was last said, in ms */
 };
 
 /* The descriptor of the view's root is taken over on success. */
@@ -174,6 +175,13 @@ void hold_release(struct hold *hold);
 
 /* Is this the backing file of the inode? */
 bool inode_is(const struct inode *inode, const struct statx *stx);
+
+/*
+ * After -ESTALE the kernel looks a path up once more, and then it must not
+ * hear that again: while others move things about, a directory that was just
+ * looked up is held at once.
+ */
+void inode_settle(struct inode *inode);
 
 /* Frees descriptors after EMFILE; false if there were none to free. */
 bool inode_table_shrink(struct inode_table *table);

@@ -109,6 +109,7 @@ int entry_lookup(struct view *view, const struct entry *entry,
 			      1, &inode);
 	if (r < 0)
 		return r;
+	inode_settle(inode);
 	if (view->rewrites) {
 		content = find_content(view, entry->dir.fd, entry->name, &stx);
 		inode_set_content(inode, content);
