@@ -36,6 +36,7 @@ int cmd_list(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_log(int argc, char **argv);
 int cmd_hook(int argc, char **argv);
+int cmd_sandbox_run(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 
 #endif

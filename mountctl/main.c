@@ -32,6 +32,28 @@ static const struct command commands[] = {
 		.run = cmd_run,
 	},
 	{
+		.name = "sandbox-run",
+		.synopsis = "--deny PATH... [--allow PATH...] -- COMMAND...",
+		.summary = "run a command with some trees read-only",
+		.options =
+			"  --deny PATH...\n"
+			"      what may only be read; repeatable\n"
+			"  --allow PATH...\n"
+			"      what in it may be changed; wins over --deny at "
+			"any depth; repeatable\n"
+			"\n"
+			"Where an allowed tree is a linked worktree of a "
+			"denied checkout, commits reach\n"
+			"the git directory, behind the git guard. Where no "
+			"guard can be had, the command\n"
+			"runs without one, with a warning. Ends with 2 for a "
+			"failure of its own.\n"
+			"VINTA_SANDBOX=off runs the command unguarded; "
+			"VINTA_SANDBOX_TIER_FILE names a\n"
+			"file that receives 'enforced' or 'none'.\n",
+		.run = cmd_sandbox_run,
+	},
+	{
 		.name = "mount",
 		.synopsis = "[-n SESSION] [RULES] [--at DIR] [-o FUSEOPTS] "
 			    "[-f] [--json]",
@@ -172,8 +194,8 @@ static int print_commands(void)
 {
 	printf("usage: mountctl COMMAND [ARGUMENTS]\n\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		printf("  %-10s %s\n", commands[i].name, commands[i].summary);
-	printf("  %-10s %s\n", "help", "show this, or the help of a command");
+		printf("  %-12s %s\n", commands[i].name, commands[i].summary);
+	printf("  %-12s %s\n", "help", "show this, or the help of a command");
 	printf("\n'mountctl COMMAND --help' tells more; 'mountctl --version' "
 	       "the version.\n");
 	return STATUS_OK;

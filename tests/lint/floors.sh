@@ -41,7 +41,7 @@ floors() {
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
-		34 mountctl/hook_policy
+		34 mountctl/denyplan mountctl/hook_policy
 		35 mountctl/hook_rules
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/cmd_*
