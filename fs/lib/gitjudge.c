@@ -129,16 +129,15 @@ static bool line_is_older(struct text line, time_t older_than)
  */
 static bool same_line(struct text old, struct text new)
 {
-	struct text old_tail, new_tail;
+	struct text tail;
 	uint64_t when;
 
 	if (text_equal(old, new))
 		return true;
-	if (new.size != old.size + 1 ||
-	    memcmp(old.data, new.data, old.size - 1))
+	if (new.size != old.size + 1 || old.data[old.size - 1] != '\n' ||
+	    memcmp(old.data, new.data, old.size - 1) != 0)
 		return false;
-	return line_time(old, &when, &old_tail) && text_is(old_tail, "\n") &&
-	       line_time(new, &when, &new_tail) && text_is(new_tail, "\t\n");
+	return line_time(new, &when, &tail) && text_is(tail, "\t\n");
 }
 
 int judge_reflog(struct text old, struct text new, time_t older_than,

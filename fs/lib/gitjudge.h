@@ -76,8 +76,10 @@ int packed_refs_find(struct text packed, const char *ref, char **ret_value);
  * refs/replace/ the new text must say what holds now: loose(ref) gives the
  * value of the loose ref, allocated, or NULL where there is none. A loose ref
  * hides a packed one: then the packed value may stay as it is, become the
- * loose one, or go. New names below a protected one are refused. Text that
- * isn't a packed-refs file is refused.
+ * loose one, or go. New names below a protected one are refused, and so are
+ * those that would be in its way ("refs/heads/user" for "refs/heads/user/x")
+ * and what git never packs: names outside refs/, and refs of each worktree.
+ * Text that isn't a packed-refs file is refused.
  */
 int judge_packed_refs(struct text old, struct text new,
 		      const struct strings *protected_refs,

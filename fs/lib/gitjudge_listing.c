@@ -1,6 +1,7 @@
 #include "fs/lib/gitjudge_listing.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fs/lib/cleanup.h"
@@ -96,16 +97,36 @@ bool entry_is_false(const struct entry *entry)
 	return false;
 }
 
+/* strings_take() for many: the list grows once. */
+static int append(struct strings *names, const struct text_set *found,
+		  const struct text_set *have)
+{
+	char **grown = reallocarray(names->s, names->n + found->n + 1,
+				    sizeof(*names->s));
+
+	if (!grown)
+		return -ENOMEM;
+	names->s = grown;
+	grown[names->n] = NULL;
+	for (size_t i = 0; i < found->n; i++) {
+		struct text name = found->text[i];
+
+		if (text_set_contains(have, name))
+			continue;
+		grown[names->n] = strndup(name.data, name.size);
+		if (!grown[names->n])
+			return -ENOMEM;
+		grown[++names->n] = NULL;
+	}
+	return 0;
+}
+
 /* Appends the names of a section's subsections, each once. */
 static int add_names(struct text listing, const char *section,
 		     struct strings *names)
 {
-	autotexts struct text_set have = {
-		.compare = text_compare,
-	};
-	autotexts struct text_set found = {
-		.compare = text_compare,
-	};
+	autotexts struct text_set have = {.compare = text_compare};
+	autotexts struct text_set found = {.compare = text_compare};
 	struct entry entry;
 
 	if (!listing_is_valid(listing))
@@ -118,14 +139,7 @@ static int add_names(struct text listing, const char *section,
 		return -ENOMEM;
 	text_set_sort(&have);
 	text_set_sort(&found);
-	for (size_t i = 0; i < found.n; i++) {
-		struct text name = found.text[i];
-
-		if (!text_set_contains(&have, name) &&
-		    strings_take(names, strndup(name.data, name.size)) < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	return append(names, &found, &have);
 }
 
 int config_remotes(struct text listing, struct strings *remotes)

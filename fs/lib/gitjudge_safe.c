@@ -251,12 +251,13 @@ static bool is_never_safe(const struct entry *entry)
 static bool matches_pattern(const struct config_facts *facts,
 			    const struct entry *entry)
 {
-	if (!facts->n_patterns || is_never_safe(entry))
+	if (!facts->patterns.n || is_never_safe(entry))
 		return false;
 	memcpy(facts->key, entry->key.data, entry->key.size);
 	facts->key[entry->key.size] = '\0';
-	for (size_t i = 0; i < facts->n_patterns; i++)
-		if (!fnmatch(facts->patterns[i], facts->key, FNM_CASEFOLD))
+	for (size_t i = 0; i < facts->patterns.n; i++)
+		if (!fnmatch(facts->patterns.text[i].data, facts->key,
+			     FNM_CASEFOLD))
 			return true;
 	return false;
 }
@@ -291,19 +292,6 @@ bool entry_is_safe(const struct config_facts *facts,
 	return matches_pattern(facts, entry);
 }
 
-static int add_pattern(struct config_facts *facts, const char *pattern)
-{
-	const char **grown =
-		reallocarray(facts->patterns, facts->n_patterns + 1,
-			     sizeof(*facts->patterns));
-
-	if (!grown)
-		return -ENOMEM;
-	facts->patterns = grown;
-	grown[facts->n_patterns++] = pattern;
-	return 0;
-}
-
 static int read_old(struct config_facts *facts, struct text old)
 {
 	struct text rest = old;
@@ -320,7 +308,8 @@ static int read_old(struct config_facts *facts, struct text old)
 				    (entry_is(&entry, "core", "bare") &&
 				     !entry_is_false(&entry));
 		if (entry_is(&entry, "worktreefs", "safeconfig") &&
-		    entry.has_value && add_pattern(facts, entry.value.data) < 0)
+		    entry.has_value &&
+		    text_set_add(&facts->patterns, entry.value) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -348,6 +337,6 @@ void config_facts_release(struct config_facts *facts)
 {
 	text_set_release(&facts->old_remotes);
 	text_set_release(&facts->old_submodules);
-	free(facts->patterns);
+	text_set_release(&facts->patterns);
 	free(facts->key);
 }

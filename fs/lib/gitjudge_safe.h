@@ -15,9 +15,8 @@ struct config_facts {
 	const struct config_context *context;
 	/* Folded: where names of refs fold, so do those of remotes. */
 	struct text_set old_remotes, old_submodules;
-	const char **patterns; /* owned, the strings borrowed */
-	size_t n_patterns;
-	char *key; /* owned; has room for any key */
+	struct text_set patterns; /* not sorted; each ends in a NUL */
+	char *key;		  /* owned; has room for any key */
 	/* What the old listing says. */
 	bool has_name, has_email, is_placed, has_worktree_config;
 };

@@ -79,8 +79,6 @@ static bool name_is_ref(struct text name, size_t max_stars)
 		if (!slash)
 			return true;
 		rest = text_from(rest, component.size + 1);
-		if (!rest.size) /* a slash at the end */
-			return false;
 	}
 }
 
@@ -165,8 +163,6 @@ static size_t scp_host_size(struct text url)
 	for (size_t i = 0; i < url.size; i++) {
 		char c = url.data[i];
 
-		if (c == '/')
-			return 0;
 		if (c == '[')
 			bracket = true;
 		else if (c == ']')
@@ -185,7 +181,10 @@ static bool has_scheme(struct text url)
 	return false;
 }
 
-/* [user@]host:path, which git gives to ssh. "helper::rest" isn't that. */
+/*
+ * [user@]host:path, which git gives to ssh. "helper::rest" isn't that, and
+ * neither is a path with a colon, since a host has no slash.
+ */
 static bool is_scp_like(struct text url)
 {
 	size_t size = scp_host_size(url);
@@ -211,8 +210,6 @@ bool url_is_remote(struct text url)
 		if (!text_starts_with(url, schemes[i].prefix))
 			continue;
 		authority = text_from(url, strlen(schemes[i].prefix));
-		if (!authority.size)
-			return false;
 		slash = memchr(authority.data, '/', authority.size);
 		if (slash)
 			authority.size = (size_t)(slash - authority.data);
