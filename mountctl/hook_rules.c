@@ -282,26 +282,73 @@ static char *seen(const struct session_spec *spec, const char *path)
 	return strdup(path);
 }
 
-static int refuse(const struct session_spec *spec, const char *place,
-		  enum policy_op op, const struct explanation *e,
-		  struct hook_denial *denial)
+/* Who asks, and from where. */
+struct asking {
+	const struct hook_rules *rules; /* borrowed */
+	const struct strings *bases;	/* borrowed */
+	struct hook_denial *denial;	/* borrowed */
+	bool shell;
+};
+
+static bool is_worktree(const char *dir)
 {
-	if (e->twin)
-		denial->twin = seen(spec, e->twin);
-	if (e->allowed)
-		return deny(denial,
-			    "'%s' may not be changed by hand: it is %s, which "
-			    "git alone keeps",
-			    place, e->reason);
-	return deny(denial,
-		    "'%s' may not be %s: '%s' is '%s' for the session "
-		    "'%s', %s",
-		    place, op == OP_READ ? "read" : "changed", e->rule,
-		    access_name(e->access), spec->name, e->reason);
+	autofree char *path = path_join(dir, ".git");
+	struct stat st;
+
+	return path && lstat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static int judge_by_session(const struct session_spec *spec, const char *place,
-			    enum policy_op op, struct hook_denial *denial)
+/*
+ * In a session that makes its own worktrees: the twin in the one that the agent
+ * works in. NULL: there is none.
+ */
+static char *own_twin(const struct session_spec *spec, const char *from,
+		      const char *place)
+{
+	autofree char *dir = strdup(from);
+	const char *rest;
+
+	if (!spec->main || !spec->worktrees_dir ||
+	    !path_starts_with(place, spec->main, &rest) || !rest[0] ||
+	    lies_in(place, spec->git_dir))
+		return NULL;
+	while (dir && lies_in(dir, spec->worktrees_dir)) {
+		char *above;
+
+		if (is_worktree(dir))
+			return path_join(dir, rest);
+		above = path_dirname(dir);
+		free(dir);
+		dir = above;
+	}
+	return NULL;
+}
+
+static int refuse(const struct asking *asking, const struct session_spec *spec,
+		  const char *place, enum policy_op op,
+		  const struct explanation *e)
+{
+	struct hook_denial *denial = asking->denial;
+
+	denial->twin = e->twin ? seen(spec, e->twin)
+			       : own_twin(spec, asking->bases->s[0], place);
+	if (e->allowed)
+		return deny(denial,
+			    "'%s' may not be changed by hand, only by git: %s",
+			    place, e->reason);
+	if (e->access == ACCESS_RW)
+		return deny(denial, "'%s' may not be changed: %s", place,
+			    e->note ? e->note : e->reason);
+	return deny(denial,
+		    "'%s' may not be %s: in the session '%s', '%s' is %s (%s)",
+		    place, op == OP_READ ? "read" : "changed", spec->name,
+		    e->rule, e->access == ACCESS_RO ? "read-only" : "closed",
+		    e->reason);
+}
+
+static int judge_by_session(const struct asking *asking,
+			    const struct session_spec *spec, const char *place,
+			    enum policy_op op)
 {
 	struct explanation e = {0};
 	autofree char *behind = NULL;
@@ -316,18 +363,10 @@ static int judge_by_session(const struct session_spec *spec, const char *place,
 		return r;
 	/* What is judged change by change isn't a file tool's to change. */
 	allowed = e.allowed && (op == OP_READ || e.judge == JUDGE_NONE);
-	r = allowed ? 1 : refuse(spec, place, op, &e, denial);
+	r = allowed ? 1 : refuse(asking, spec, place, op, &e);
 	explanation_release(&e);
 	return r;
 }
-
-/* Who asks, and from where. */
-struct asking {
-	const struct hook_rules *rules; /* borrowed */
-	const struct strings *bases;	/* borrowed */
-	struct hook_denial *denial;	/* borrowed */
-	bool shell;
-};
 
 static int judge_by_list(const struct asking *asking, const char *place)
 {
@@ -364,8 +403,8 @@ static int judge_place(const struct asking *asking, const char *place,
 
 	for (size_t i = 0; r > 0 && !asking->shell && i < rules->n_sessions;
 	     i++)
-		r = judge_by_session(&rules->sessions[i].spec, place, op,
-				     asking->denial);
+		r = judge_by_session(asking, &rules->sessions[i].spec, place,
+				     op);
 	if (r > 0 && !asking->shell && op != OP_READ)
 		r = judge_by_list(asking, place);
 	if (r > 0 && rules->has_policy)
