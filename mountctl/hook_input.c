@@ -213,7 +213,8 @@ static char *mend_escape(char *out, int value)
 	return mempcpy(out, "\\ufffd", 6);
 }
 
-static void mend_text(char *text)
+/* False: there is an escape that isn't one. The parser takes those for NULs. */
+static bool mend_text(char *text)
 {
 	char *in = text, *out = text;
 
@@ -229,6 +230,8 @@ static void mend_text(char *text)
 			out = mend_escape(out, value);
 			in += 6;
 		} else if (in[0] == '\\' && in[1]) {
+			if (value < 0 && in[1] == 'u')
+				return false;
 			*out++ = *in++;
 			*out++ = *in++;
 		} else {
@@ -236,6 +239,7 @@ static void mend_text(char *text)
 		}
 	}
 	*out = '\0';
+	return true;
 }
 
 /*
@@ -725,9 +729,9 @@ int hook_input_parse(char *text, size_t size, const enum hook_format *format,
 	cJSON *root;
 	int r;
 
-	if (strlen(text) != size)
-		return explain(-EINVAL, message, "the hook's input isn't text");
-	mend_text(text);
+	if (strlen(text) != size || !mend_text(text))
+		return explain(-EINVAL, message,
+			       "the hook's input isn't JSON text");
 	root = cJSON_ParseWithOpts(text, NULL, 1);
 	r = take_all(&input, root, format, message);
 	cJSON_Delete(root);

@@ -63,6 +63,12 @@ static void put(struct text *text, const char *s)
 		put_byte(text, *s++, false);
 }
 
+static void put_fixed(struct text *text, const char *s)
+{
+	while (*s)
+		put_byte(text, *s++, true);
+}
+
 static void put_space(struct text *text)
 {
 	while (one_in(8))
@@ -271,8 +277,9 @@ static void put_member(struct text *text, unsigned int which,
 {
 	switch (which) {
 	case 0:
-		put(text, "\"hook_event_name\":");
-		put_string(text, tool->event, false);
+		/* Of another event's name, it may be no call at all. */
+		put_fixed(text, "\"hook_event_name\":");
+		put_string(text, tool->event, true);
 		break;
 	case 1:
 		put(text, "\"tool_name\":");

@@ -380,6 +380,9 @@ static const struct payload hostile[] = {
 	{CLAUDE("Write", "\"file_path\":{\"a\":\"b\"}"), NO_VERDICT, NULL},
 	{CLAUDE("Write", "\"file_path\":\"wt/x\\u0000\""), NO_VERDICT, NULL},
 	{CLAUDE("WRITE", FILE_PATH("@/main/src/a.c")), DENIED, TWIN},
+	{CLAUDE("Write", "\"file_path\":\"x\\u00zz\""), NO_VERDICT, NULL},
+	{CLAUDE("Write", "\"file_path\":\"x\",\"content\":\"\\u00\""),
+	 NO_VERDICT, NULL},
 	/* What can be read in two ways */
 	{CLAUDE("Write", "\"file_path\":\"x\",\"file_path\":\"@/main/x\""),
 	 NO_VERDICT, NULL},
