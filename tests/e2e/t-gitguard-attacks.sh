@@ -280,12 +280,6 @@ make_repository() {
 	s_as git -C "$M" update-index --split-index
 }
 
-# Before the tables and after them, in the same repository.
-the_user_goes_on() {
-	t_ok "$g_label: the user goes on" g_user_works
-	t_is "$g_label: and runs nothing of the session's" "$(g_planted)" ""
-}
-
 # Here all refs are packed, and some loose again.
 packed_refs() {
 	s_as git -C "$M" pack-refs --all
@@ -307,12 +301,12 @@ check() {
 	done
 	objects_are_there
 	g_stop
-	the_user_goes_on
+	g_goes_on ""
 	g_restore
 	packed_refs "$@"
 	g_guarded_table packed
 	g_stop
-	the_user_goes_on
+	g_goes_on ""
 	s_clear "nothing is left"
 }
 
@@ -326,7 +320,28 @@ control() {
 	packed_refs g_control_table packed
 }
 
+# In a view elsewhere, main's and the worktree's paths lead into it. Those of
+# others are what they are.
+# shellcheck disable=SC2016 # as it stands in the tables
+in_the_view() {
+	moves | grep -v '"\$S"'
+	by_hand
+}
+
+check_view() {
+	g_be user view
+	g_label="user, in a view"
+	make_repository
+	g_save
+	g_view --symlinks view
+	g_guarded_table in_the_view
+	g_stop
+	g_goes_on ""
+	s_clear "nothing is left of the view"
+}
+
 control
+check_view
 for somebody in $(s_everybody); do
 	g_be "$somebody"
 	check g_run

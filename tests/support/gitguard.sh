@@ -16,9 +16,9 @@
 #   g_do SCRIPT             bash there, in W, with M, W, G, A, S, E, C, BASE and
 #                           SYSOP set; sets T_STATUS, T_STDOUT, T_STDERR
 #   g_stop                  ends it
-#   g_user_works            the user's own next commands in M and in W
+#   g_goes_on WHEN          points: the user's own next commands in M and in W
 #   g_planted               what $C wrote, if somebody ran it
-#   g_attacks TABLE         see there
+#   g_control_table TABLE, g_guarded_table TABLE   see there
 
 # shellcheck disable=SC2034 # for the scripts
 G='' A='' S='' E='' C='' SYSOP=$T_BUILD/tests/sysop g_label=''
@@ -326,6 +326,17 @@ g_stop() {
 g_user_works() {
 	s_as env "M=$M" "W=$W" bash -c "$g_working" </dev/null \
 		>"$BASE.works" 2>&1
+}
+
+# Two points: he can, and runs nothing of the session's.
+g_goes_on() {
+	if g_user_works; then
+		t_pass "$g_label: the user goes on$1"
+	else
+		t_fail "$g_label: the user goes on$1"
+		t_diag "$(tail -5 "$BASE.works")"
+	fi
+	t_is "$g_label: and runs nothing of the session's$1" "$(g_planted)" ""
 }
 
 # shellcheck disable=SC2016 # expanded there
