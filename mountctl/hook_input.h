@@ -18,6 +18,12 @@
 /* How large an input may be, in bytes. */
 #define HOOK_INPUT_MAX (8u << 20)
 
+/*
+ * What stands for "\u0000" in a text: no path that is accepted has it. A
+ * command or a patch may.
+ */
+#define HOOK_NUL_MARK '\1'
+
 enum hook_format {
 	HOOK_CLAUDE,
 	HOOK_CODEX,

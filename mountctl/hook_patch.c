@@ -40,7 +40,8 @@ static int take_line(const char *line, const char *end,
 		    strncmp(line, headers[i].words, length) != 0)
 			continue;
 		line = skip_space(line + length, end);
-		if (line == end)
+		if (line == end ||
+		    memchr(line, HOOK_NUL_MARK, (size_t)(end - line)))
 			return -EINVAL;
 		path = strndup(line, (size_t)(end - line));
 		return path ? hook_targets_add(targets, path, headers[i].op)

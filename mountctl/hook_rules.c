@@ -460,6 +460,8 @@ static int judge_command(const struct asking *asking,
 	screening.shell = true;
 	if (!cwd)
 		return -ENOMEM;
+	if (strchr(input->command, HOOK_NUL_MARK))
+		return deny(asking->denial, "the command has a NUL in it");
 	r = judge_path(&screening, asking->bases, cwd, OP_READ);
 	return r > 0 ? hook_shell_screen(input->command, cwd, judge_in_shell,
 					 &screening, &asking->denial->why)
