@@ -159,6 +159,77 @@ git_guard() {
 		grep -vE 'wt/|shared/')" ""
 }
 
+# The same lists as mounts, in the order that lets an allowed tree win.
+by_bubblewrap() {
+	local -a deny=() allow=()
+	local list=deny
+	while [ "$1" != -- ]; do
+		case $1 in
+		--deny) list=deny ;;
+		--allow) list=allow ;;
+		*) [ "$list" = deny ] && deny+=(--ro-bind-try "$1" "$1") ||
+			allow+=(--bind-try "$1" "$1") ;;
+		esac
+		shift
+	done
+	(cd "$W" && s_as bwrap --dev-bind / / "${deny[@]}" "${allow[@]}" "$@")
+}
+
+# Can it be changed? By both, for the same lists: yes or no.
+both() {
+	local path theirs=no ours=no
+	local -a lists=()
+	while [ "$1" != -- ]; do
+		lists+=("$1")
+		shift
+	done
+	shift
+	for path in "$@"; do
+		theirs=no ours=no
+		! by_bubblewrap "${lists[@]}" -- touch "$path" 2>/dev/null ||
+			theirs=yes
+		! sandbox "${lists[@]}" -- touch "$path" 2>/dev/null || ours=yes
+		t_is "$who: side by side: ${lists[*]//"$BASE/"/}:" \
+			"${path#"$BASE/"} $ours" "${path#"$BASE/"} $theirs"
+	done
+}
+
+side_by_side() {
+	if ! command -v bwrap >/dev/null ||
+		! s_as bwrap --dev-bind / / true 2>/dev/null; then
+		t_skip "$who: side by side with bubblewrap" "it doesn't start"
+		return
+	fi
+	both --deny "$M" -- "$M/README.md" "$W/README.md" "$BASE/other/x" \
+		"$M/.git/x"
+	both --deny "$M" --allow "$W" -- "$M/README.md" "$W/README.md" \
+		"$M/shared/x" "$M/../other/x"
+	both --deny "$M" --allow "$W" --allow "$M/shared" -- "$M/shared/x" \
+		"$M/src/x" "$W/src/x"
+	both --allow "$W" --deny "$M" --deny "$W/src" -- "$W/src/x" "$M/x"
+	both --deny "$M" --deny "$BASE/other" --deny "$BASE/none" -- "$M/x" \
+		"$BASE/other/x" "$BASE/x"
+	both --deny "$BASE" --allow "$M" -- "$BASE/x" "$M/src/x" "$BASE/other/x"
+	rm -f "$M/x" "$M"/*/x "$W/src/x" "$BASE/x" "$BASE/other/x" "$M/.git/x"
+}
+
+# What is guarded already can be guarded once more, and not be opened.
+nested() {
+	t_errno EROFS "$who: one in another: what that denies" \
+		sandbox "${list[@]}" "$T_MOUNTCTL" sandbox-run \
+		--deny "$BASE/other" --allow "$M" -- touch "$M/src/new"
+	t_errno EROFS "$who: one in another: what it denies itself" \
+		sandbox "${list[@]}" "$T_MOUNTCTL" sandbox-run \
+		--deny "$BASE/other" -- touch "$BASE/other/new"
+	t_errno EROFS "$who: one in another: the same tree twice" \
+		sandbox "${list[@]}" "$T_MOUNTCTL" sandbox-run "${list[@]}" \
+		touch "$M/src/new"
+	t_ok "$who: one in another: what both allow" \
+		sandbox "${list[@]}" "$T_MOUNTCTL" sandbox-run "${list[@]}" \
+		touch "$M/shared/new"
+	rm -f "$M/shared/new"
+}
+
 for user in $(s_everybody); do
 	s_be "$user"
 	s_repository
@@ -170,6 +241,8 @@ for user in $(s_everybody); do
 	trees
 	missing
 	tiers
+	side_by_side
+	nested
 	git_guard
 	s_clear "nothing is left"
 done
