@@ -324,6 +324,9 @@ static void tune_rename(struct maker *maker, struct step *step)
 	};
 
 	step->flags = MAKE_CHOICE(&maker->random, how);
+	/* What is left behind is a device. */
+	if (!(maker->kinds & 1u << KIND_special))
+		step->flags &= ~RENAME_WHITEOUT;
 }
 
 static void tune_at(struct maker *maker, struct step *step)
