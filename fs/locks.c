@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fs/lib/fileio.h"
+#include "fs/notify.h"
 #include "fs/ops.h"
 
 /* Of a waiting thread: how soon it notices what a signal came too early for. */
@@ -43,13 +44,15 @@ struct lock_owner {
 	bool dropped;
 };
 
-/* A request that waits. */
+/* A request for a lock, which may have to wait. */
 struct waiter {
+	struct view *view;
 	fuse_req_t req;
 	struct lock_owner *owner; /* referenced; NULL for flock(2) */
 	struct file *file;	  /* referenced */
 	int operation;		  /* of flock(2) */
 	struct flock lock;
+	bool first; /* it has none of this inode yet */
 	pthread_t thread;
 	bool interrupted;
 };
@@ -311,6 +314,33 @@ static void waiter_free(struct waiter *waiter)
 	free(waiter);
 }
 
+/*
+ * Who gets a lock wants to see what others have written under theirs, as if he
+ * had opened the file anew; so does the kernel, which may have old pages.
+ */
+static bool brings_news(const struct waiter *waiter)
+{
+	struct inode *inode = waiter->file->inode;
+	bool unlocks = waiter->owner ? waiter->lock.l_type == F_UNLCK
+				     : (waiter->operation & LOCK_UN);
+	struct statx stx;
+
+	if (unlocks || !waiter->first || waiter->file->passed_through)
+		return false;
+	return statx(waiter->file->fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) <
+		       0 ||
+	       !inode_data_is_known(inode, &stx);
+}
+
+static void reply_lock(const struct waiter *waiter, int r)
+{
+	if (r == 0 && brings_news(waiter))
+		notify_inode_and_reply(
+			waiter->view, waiter->file->inode->nodeid, waiter->req);
+	else
+		fuse_reply_err(waiter->req, -r);
+}
+
 static void *waiter_thread(void *arg)
 {
 	struct waiter *waiter = arg;
@@ -321,7 +351,7 @@ static void *waiter_thread(void *arg)
 	r = wait_for_lock(waiter);
 	/* Returns only when no interrupt is on its way any more. */
 	fuse_req_interrupt_func(waiter->req, NULL, NULL);
-	fuse_reply_err(waiter->req, -r);
+	reply_lock(waiter, r);
 	waiter_free(waiter);
 	pthread_mutex_lock(&locks.lock);
 	locks.n_waiting--;
@@ -394,7 +424,7 @@ static void lock_or_wait(const struct waiter *wanted, bool wait)
 	}
 	if (r == -EAGAIN && wait)
 		r = -ENOLCK; /* there was no thread to wait with */
-	fuse_reply_err(wanted->req, -r);
+	reply_lock(wanted, r);
 }
 
 void op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
@@ -407,10 +437,13 @@ void op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 	};
 	int r;
 
-	if (!op_begin(req, REQUEST_setlk))
+	wanted.view = op_begin(req, REQUEST_setlk);
+	if (!wanted.view)
 		return;
 	pthread_mutex_lock(&locks.lock);
 	r = owner_get(wanted.file, fi->lock_owner, &wanted.owner);
+	if (r == 0)
+		wanted.first = !wanted.owner->ranges;
 	pthread_mutex_unlock(&locks.lock);
 	if (r < 0) {
 		fuse_reply_err(req, -r);
@@ -427,9 +460,11 @@ void op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
 		.req = req,
 		.file = (struct file *)(uintptr_t)fi->fh,
 		.operation = operation & ~LOCK_NB,
+		.first = true,
 	};
 
-	if (op_begin(req, REQUEST_flock))
+	wanted.view = op_begin(req, REQUEST_flock);
+	if (wanted.view)
 		lock_or_wait(&wanted, !(operation & LOCK_NB));
 }
 

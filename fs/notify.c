@@ -12,6 +12,7 @@ struct message {
 	struct view *view; /* borrowed: views outlive the thread */
 	uint64_t nodeid;
 	off_t offset;
+	fuse_req_t req; /* to be answered afterwards; or NULL */
 };
 
 static struct {
@@ -27,6 +28,13 @@ static struct {
 	.end = &queue.first,
 };
 
+static void message_free(struct message *message)
+{
+	if (message && message->req)
+		fuse_reply_err(message->req, 0);
+	free(message);
+}
+
 static struct message *next_message(void)
 {
 	struct message *message;
@@ -41,7 +49,7 @@ static struct message *next_message(void)
 			queue.end = &queue.first;
 	}
 	if (queue.stopping) {
-		free(message);
+		message_free(message);
 		message = NULL;
 	}
 	pthread_mutex_unlock(&queue.lock);
@@ -56,7 +64,7 @@ static void *deliver(void *arg)
 		fuse_lowlevel_notify_inval_inode(message->view->fuse,
 						 message->nodeid,
 						 message->offset, 0);
-		free(message);
+		message_free(message);
 	}
 	return arg;
 }
@@ -83,25 +91,49 @@ void notify_stop(void)
 		struct message *message = queue.first;
 
 		queue.first = message->next;
-		free(message);
+		message_free(message);
 	}
 	queue.end = &queue.first;
 	queue.running = queue.stopping = false;
 }
 
-/* Without memory the kernel's own time-out has to do. */
-void notify_inode(struct view *view, uint64_t nodeid, off_t offset)
+static bool add_message(const struct message *given)
 {
-	struct message *message = calloc(1, sizeof(*message));
+	struct message *message = malloc(sizeof(*message));
 
 	if (!message)
-		return;
-	*message = (struct message){NULL, view, nodeid, offset};
+		return false;
+	*message = *given;
 	pthread_mutex_lock(&queue.lock);
 	*queue.end = message;
 	queue.end = &message->next;
 	pthread_cond_signal(&queue.wake);
 	pthread_mutex_unlock(&queue.lock);
+	return true;
+}
+
+/* Without memory the kernel's own time-out has to do. */
+void notify_inode(struct view *view, uint64_t nodeid, off_t offset)
+{
+	const struct message message = {
+		.view = view,
+		.nodeid = nodeid,
+		.offset = offset,
+	};
+
+	add_message(&message);
+}
+
+void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req)
+{
+	const struct message message = {
+		.view = view,
+		.nodeid = nodeid,
+		.req = req,
+	};
+
+	if (!add_message(&message))
+		fuse_reply_err(req, 0);
 }
 
 void notify_names(struct view *view)

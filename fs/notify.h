@@ -6,6 +6,7 @@
 #ifndef WORKTREEFS_NOTIFY_H
 #define WORKTREEFS_NOTIFY_H
 
+#include <fuse_lowlevel.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,11 +14,15 @@ struct view;
 
 /* Starts the thread; once for the process. 0 or -errno. */
 int notify_start(void);
-/* Ends it; what is still queued is dropped. */
+/* Ends it; what is still queued is dropped, and requests are answered. */
 void notify_stop(void);
 
 /* Attributes and, from offset on, data. offset < 0: attributes alone. */
 void notify_inode(struct view *view, uint64_t nodeid, off_t offset);
+
+/* The same for all of it, and then answers the request with success: a caller
+ * who waits for it sees what is there now. */
+void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req);
 
 /*
  * Has the kernel ask for every name anew. Takes no lock there, so that a
