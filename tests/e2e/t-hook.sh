@@ -79,10 +79,12 @@ limits() {
 		eval 'hook "{" 2>&-'
 }
 
-# Has the process mountctl's handlers yet?
+# Has the process all of mountctl's handlers yet? SIGQUIT's is the last.
 catches() {
-	[ "$(cat "/proc/$1/comm")" = mountctl ] &&
-		grep -q '^SigCgt:.*[1-9a-f]' "/proc/$1/status"
+	local caught
+	[ "$(cat "/proc/$1/comm")" = mountctl ] || return
+	caught=$(awk '/^SigCgt:/ { print $2 }' "/proc/$1/status")
+	[ $((0x$caught & 4)) -ne 0 ]
 }
 
 # What would end it ends it with 2.

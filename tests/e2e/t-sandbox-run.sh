@@ -162,12 +162,12 @@ git_guard() {
 # The same lists as mounts, in the order that lets an allowed tree win.
 by_bubblewrap() {
 	local -a deny=() allow=()
-	local list=deny
+	local which=deny
 	while [ "$1" != -- ]; do
 		case $1 in
-		--deny) list=deny ;;
-		--allow) list=allow ;;
-		*) [ "$list" = deny ] && deny+=(--ro-bind-try "$1" "$1") ||
+		--deny) which=deny ;;
+		--allow) which=allow ;;
+		*) [ "$which" = deny ] && deny+=(--ro-bind-try "$1" "$1") ||
 			allow+=(--bind-try "$1" "$1") ;;
 		esac
 		shift
