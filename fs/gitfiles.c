@@ -457,6 +457,8 @@ static int judge_packed(const struct case_file *given, char **ret_what)
 	struct strings refs = {0};
 	int r = gitfiles_protected(given->guard, &refs);
 
+	if (r == 0 && gitfiles_check_stash(given->guard) < 0)
+		r = strings_add(&refs, "refs/stash");
 	if (r == 0)
 		r = judge_packed_refs(given->old, given->new, &refs,
 				      loose_value, given->guard, ret_what);

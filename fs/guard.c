@@ -409,8 +409,21 @@ static int check_opened(const struct inode *inode, int fd,
 }
 
 /*
- * By name first, which is cheapest. Where the name is gone or another's by
- * now, an open file or a kept descriptor may still lead to the inode.
+ * Does the kernel come for it a second time in a row? It does so where it has
+ * no name to look up again: for a file reached by a descriptor.
+ */
+static bool is_asked_again(struct inode *inode)
+{
+	pid_t pid = caller_pid();
+
+	return __atomic_exchange_n(&inode->stale_for, pid, __ATOMIC_RELAXED) ==
+	       pid;
+}
+
+/*
+ * By name first. Where that is gone or another's by now, the kernel is to look
+ * it up anew: whoever opens a name gets what has the name. Only then an open
+ * file or a kept descriptor may still lead to the inode.
  */
 static int open_inode(struct inode *inode, int flags, struct statx *ret_stx,
 		      int *ret_fd)
@@ -422,6 +435,8 @@ static int open_inode(struct inode *inode, int flags, struct statx *ret_stx,
 		r = open_name(inode, flags, &fd);
 	if (r == 0)
 		r = check_opened(inode, fd, ret_stx);
+	if (r == -ESTALE && inode->type != S_IFDIR && !is_asked_again(inode))
+		return r;
 	if (r == -ESTALE) {
 		cleanup_fdp(&fd);
 		fd = -1;

@@ -63,6 +63,8 @@ struct inode {
 
 	bool made_here; /* by this view; atomic, only ever set */
 
+	pid_t stale_for; /* whose open found its name gone; atomic */
+
 	/* Protected by view->backing_lock: see passthrough.h. */
 	int backing_id;
 	unsigned int n_through, n_plain;

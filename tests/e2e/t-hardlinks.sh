@@ -117,7 +117,7 @@ with open(sys.argv[1], "r+b") as f, mmap.mmap(f.fileno(), 0) as m: m[0:3] = b"TH
 		'echo a >"$0/a" && ln "$0/a" "$0/b"' "$VIEW"
 	t_is "$WHO: nothing else is left in the tree" \
 		"$(find "$TREE" -name '.worktreefs*' | wc -l)" 0
-	ok "unmounts" umount "$DIR/view"
+	ok "unmounts" t_unmount "$DIR/view"
 }
 
 denies() {
@@ -133,7 +133,7 @@ denies() {
 	ok "another may take the name" "${AS[@]}" sh -c \
 		'echo x >"$0/other" && mv "$0/other" "$0/denied"' "$VIEW"
 	t_is "$WHO: main has what it had" "$(portrait "$MAIN/denied")" "$before"
-	ok "unmounts" umount "$DIR/view"
+	ok "unmounts" t_unmount "$DIR/view"
 }
 
 allows() {
@@ -143,7 +143,7 @@ allows() {
 	ok "writing" "${AS[@]}" sh -c 'echo more >>"$0"' "$VIEW/allowed"
 	t_is "$WHO: main's file is the same one" \
 		"$(tail -n 1 "$MAIN/allowed")" more
-	ok "unmounts" umount "$DIR/view"
+	ok "unmounts" t_unmount "$DIR/view"
 }
 
 prepare root

@@ -105,7 +105,7 @@ check() {
 		t_ok "$who: $way" "$@" timeout 20 python3 \
 			"$T_SCRATCH/opens.py" "$way" "$dir/mnt"
 	done
-	t_ok "$who: unmounts" timeout 20 umount "$dir/mnt"
+	t_ok "$who: unmounts" t_unmount "$dir/mnt"
 }
 
 check root

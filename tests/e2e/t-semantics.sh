@@ -50,12 +50,12 @@ own() {
 
 # Ended before the next is begun, and nothing hangs.
 finish() {
-	t_ok "$WHO: unmounts" umount "$DIR/view"
-	t_ok "$WHO: and the other" umount "$DIR/other"
+	t_ok "$WHO: unmounts" t_unmount "$DIR/view"
+	t_ok "$WHO: and the other" t_unmount "$DIR/other"
 }
 
 all="sqlite_wal sqlite_rollback mapping run_program names large_directory
-	deleted changes_behind locks lock_holder lock_wait sparse
+	deleted changes_behind replaced_while_open locks lock_holder lock_wait sparse
 	append_together"
 
 prepare root
@@ -113,7 +113,7 @@ fi
 # Few descriptors: answers may be EMFILE, but they come, and it goes on.
 prepare few
 own
-umount "$DIR/view"
+t_unmount "$DIR/view"
 (
 	ulimit -n 64
 	timeout 20 "$T_WORKTREEFS" "$DIR/fs" "$DIR/view" -o rw=tree

@@ -29,6 +29,7 @@
 #   t_diag TEXT...               a line for the reader
 #   t_defer COMMAND...           run at the end, last deferred first
 #   t_wait SECONDS COMMAND...    repeat COMMAND until it ends with 0
+#   t_unmount DIR                umount(8), and its filesystem process has ended
 #   t_repo DIR                   a git repository with some files, one commit
 #   t_worktree MAIN DIR [BRANCH] a linked worktree of it
 #   t_fingerprint DIR [PRUNE...] names, modes, links, mtimes and bytes of a tree
@@ -290,6 +291,14 @@ t_wait() {
 		[ "$SECONDS" -lt "$end" ] || return 1
 		sleep 0.05
 	done
+}
+
+t_unserved() {
+	! pgrep -f "worktreefs .*$1( |\$)" >/dev/null
+}
+
+t_unmount() {
+	umount "$1" && t_wait 30 t_unserved "$1"
 }
 
 # A repository whose every byte, time and object name is the same each time.

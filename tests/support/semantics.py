@@ -180,6 +180,21 @@ def changes_behind():
     assert get("later") == "x"
 
 
+def replaced_while_open():
+    put(backing("r"), "first")
+    keep = open("r")
+    for i in range(200):
+        put(backing("r.new"), str(i))
+        os.rename(backing("r.new"), backing("r"))
+        now = open("r")
+        assert now.read() == str(i), i
+        keep.close()
+        keep = now
+    os.unlink(backing("r"))
+    again = os.open("/proc/self/fd/%d" % keep.fileno(), os.O_RDONLY)
+    assert os.read(again, 10) == b"199"
+
+
 def lock_record(kind, start=0, length=0):
     return struct.pack("hhqqi4x", kind, 0, start, length, 0)
 
