@@ -369,7 +369,12 @@ int gitguard_name(struct view *view, const struct entry *entry,
 	case JUDGE_REFLOG:
 		return check_ref_name(guard, entry, path, op);
 	case JUDGE_STASH:
-		return op == OP_REMOVE ? gitfiles_check_stash(guard) : -EROFS;
+		if (op != OP_REMOVE)
+			return -EROFS;
+		/* Packed, its value lives on. */
+		return gitfiles_check_stash(guard) == 0
+			       ? 0
+			       : gitfiles_check_packed(guard, path);
 	case JUDGE_STASH_LOG:
 		return op == OP_REMOVE	 ? gitfiles_check_stash(guard)
 		       : op == OP_CREATE ? 0
