@@ -65,9 +65,12 @@ t_like "stdout to a file of main stays, with a warning" \
 t_is "as the caller wished" "$(cat "$M/stdout")" x
 rm "$M/stdout"
 before=$(t_fingerprint "$M" wt)
-t_ok "closed, they stay closed" run -- sh -c '
-	for fd in 0 1 2; do test ! -e /proc/$$/fd/$fd || exit 1; done' \
-	<&- >&- 2>&-
+closed() {
+	run -- sh -c '
+		for fd in 0 1 2; do test ! -e /proc/$$/fd/$fd || exit 1; done' \
+		<&- >&- 2>&-
+}
+t_ok "closed, they stay closed" closed
 
 # The working directory
 
