@@ -202,6 +202,12 @@ view_session() {
 	s_clear "ends it"
 }
 
+# Not by timeout(1), which would mend it.
+childless() {
+	trap '' CHLD
+	printf '%s' "$1" | "${as[@]}" "$T_MOUNTCTL" hook
+}
+
 worktrees() {
 	local made=$M/.claude/worktrees/task
 	printf '*.env\n/cache/\n' >"$M/.worktreeinclude"
@@ -222,6 +228,11 @@ worktrees() {
 	t_status 0 "$who: WorktreeCreate once more" \
 		hook "$(event WorktreeCreate ',"worktree_name":"task"' "$M")"
 	t_is "$who: is the same" "$T_STDOUT" "$made"
+	t_status 0 "$who: WorktreeCreate for one who ignores his children" \
+		childless "$(event WorktreeCreate ',"name":"a/b"' "$M")"
+	t_is "$who: of a name with a slash" "$T_STDOUT" \
+		"$M/.claude/worktrees/a/b"
+	s_as git -C "$M" worktree remove "$M/.claude/worktrees/a/b"
 	for name in '' .. a/../b -x .hidden a//b /abs; do
 		t_status 2 "$who: WorktreeCreate of '$name'" \
 			hook "$(event WorktreeCreate ",\"name\":\"$name\"" "$M")"
