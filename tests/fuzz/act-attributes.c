@@ -96,7 +96,8 @@ void run_futimens(struct actor *actor, const struct step *step, FILE *out)
 	int r = futimens(fd, times);
 
 	print_done(out, r);
-	if (r < 0 || fstat(fd, &st) < 0)
+	if (r < 0 || fstat(fd, &st) < 0 || S_ISSOCK(st.st_mode) ||
+	    S_ISFIFO(st.st_mode))
 		return;
 	print_time(out, "mtime", st.st_mtim);
 	/* Reading changes it, but not always; looking up some names reads. */
