@@ -240,15 +240,27 @@ void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode,
 			      fi);
 }
 
+/*
+ * Once the kernel has the answer, the file may be released at any moment, and
+ * the content with it, while the answer is still being sent: hence the copy.
+ */
 static void reply_content(fuse_req_t req, const struct content *content,
 			  size_t size, off_t offset)
 {
+	autofree char *copy = NULL;
 	size_t left = 0;
 
 	if (offset >= 0 && (size_t)offset < content->size)
 		left = content->size - (size_t)offset;
-	fuse_reply_buf(req, content->text + (left ? offset : 0),
-		       size < left ? size : left);
+	if (size < left)
+		left = size;
+	copy = malloc(left + 1);
+	if (!copy) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	memcpy(copy, content->text + (left ? offset : 0), left);
+	fuse_reply_buf(req, copy, left);
 }
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
