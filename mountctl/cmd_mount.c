@@ -21,6 +21,7 @@
 #include "mountctl/gitrules.h"
 #include "mountctl/mountpoints.h"
 #include "mountctl/mounts.h"
+#include "mountctl/namespace.h"
 #include "mountctl/options.h"
 #include "mountctl/output.h"
 #include "mountctl/plan.h"
@@ -126,6 +127,27 @@ static int open_roots(const struct session_spec *spec, int *roots,
 	return 0;
 }
 
+/* libfuse, and fusermount3 below it, tell the log why they can't. */
+static int serve(struct job *job)
+{
+	autofree char *why = NULL;
+	int r = server_serve(job->sock, NULL, 0, &why);
+
+	if (r < 0)
+		return explain(r, job->message,
+			       "%s; '%s/worktreefs.log' may tell more",
+			       why ? why : strerror(-r), job->spec->state_dir);
+	return 0;
+}
+
+/* The commonest cause, in words that libfuse doesn't have. */
+static int check_device(struct job *job)
+{
+	autofd int fd = namespace_open_fuse(job->message);
+
+	return fd < 0 ? fd : 0;
+}
+
 static int start_server(struct job *job)
 {
 	int roots[WIRE_MAX_FDS];
@@ -139,7 +161,7 @@ static int start_server(struct job *job)
 				 roots, &job->sock, job->message);
 	for (size_t i = 0; i < WIRE_MAX_FDS; i++)
 		cleanup_fdp(&roots[i]);
-	return r < 0 ? r : server_serve(job->sock, NULL, 0, job->message);
+	return r < 0 ? r : serve(job);
 }
 
 /* Waits for a child, but no longer than the time; then it is killed. */
@@ -223,6 +245,8 @@ static int set_up(struct job *job, const char *at)
 	if (r == 0)
 		r = mountpoints_make(job->spec, job->dir, &job->made,
 				     job->message);
+	if (r == 0)
+		r = check_device(job);
 	if (r == 0)
 		r = start_server(job);
 	return r < 0 ? r : commit(job);

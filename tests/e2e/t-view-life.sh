@@ -325,6 +325,31 @@ in_tmp() {
 	rmdir "$place"
 }
 
+# In a mount namespace with another device or program. Needs root.
+lacks() {
+	local plain=("${as[@]}")
+	as=()
+	: >"$BASE/fuse"
+	chmod 0600 "$BASE/fuse"
+	fails 1 "a device that nobody may open" unshare -m sh -c \
+		'mount --bind "$1" /dev/fuse && cd "$2" && shift 2 && "$@"' - \
+		"$BASE/fuse" "$W" "${plain[@]}" "$T_MOUNTCTL" mount
+	if [ "$who" != root ]; then
+		t_like "$who: its mode, and how to mend it" "$T_STDERR" \
+			'/dev/fuse: Permission denied.*0600.*chmod 0666'
+		fails 1 "no fusermount3" unshare -m sh -c \
+			'mount --bind /dev/null "$1" && cd "$2" && shift 2 &&
+				"$@"' - "$(type -P fusermount3)" "$W" \
+			"${plain[@]}" "$T_MOUNTCTL" mount
+	fi
+	same "in one line" "$(wc -l <<<"$T_STDERR")" 1
+	t_like "$who: or where to look" "$T_STDERR" \
+		"chmod 0666|'.*/worktreefs\\.log'"
+	as=("${plain[@]}")
+	rm "$BASE/fuse"
+	s_clear "nothing is left of those"
+}
+
 # Records are for their owner alone, wherever they are.
 records() {
 	local place
@@ -365,6 +390,7 @@ check_all() {
 	dies
 	is_killed
 	many
+	[ "$(id -u)" -ne 0 ] || lacks
 	records
 	same "main is what it was" "$(t_fingerprint "$M" wt)" "$before"
 }
