@@ -28,17 +28,21 @@ g_pid='' g_restorer='' g_restart=() g_read_only=$(t_message EROFS)
 g_be() {
 	s_be "$@"
 	g_restorer=
-	G=$M/.git
-	A=$G/worktrees/wt
-	S=$BASE/sib
-	E=$BASE/own
-	C=$E/canary
+	g_names
 	g_label=$who
 	if ! "${as[@]}" test -x "$SYSOP"; then
 		mkdir -p "$T_SCRATCH/bin"
 		cp "$SYSOP" "$T_SCRATCH/bin/"
 		SYSOP=$T_SCRATCH/bin/sysop
 	fi
+}
+
+g_names() {
+	G=$M/.git
+	A=$G/worktrees/wt
+	S=$BASE/sib
+	E=$BASE/own
+	C=$E/canary
 }
 
 # What the guard is about, in a repository that is in use:
@@ -52,7 +56,8 @@ g_be() {
 # nothing but a reflog, or nothing at all, leads to.
 g_repository() {
 	t_repo "$M" && g_tools && s_own "$BASE" &&
-		s_as env "BASE=$BASE" "M=$M" bash -e -c "$g_making"
+		s_as env "BASE=$BASE" "M=$M" "${g_dates[@]}" \
+			bash -e -c "$g_making"
 }
 
 # shellcheck disable=SC2016 # expanded there
@@ -86,8 +91,7 @@ g_making='
 		git -C "$BASE/lib" add .
 		git -C "$BASE/lib" commit -q -m $i
 	done
-	git -c protocol.file.allow=always submodule --quiet \
-		add "$BASE/lib" sub
+	git -c protocol.file.allow=always submodule --quiet add ../lib sub
 	git -C sub checkout -q HEAD^
 	git -C sub config user.name Tester
 	git -C sub config user.email tester@example.invalid
@@ -181,6 +185,9 @@ g_listing() {
 		} | sort
 	)
 }
+
+# The committer's and author's date, where two repositories are to be alike.
+g_dates=()
 
 g_not_listed=(
 	-path ./objects -o -path ./refs/remotes -o -path ./logs/refs/remotes -o
