@@ -24,7 +24,9 @@ static int do_getattr(struct view *view, fuse_ino_t ino, struct stat *ret_st,
 	if (r < 0)
 		return r;
 	view_attributes(view, &stx, content, ret_st);
-	*ret_timeout = inode ? view_timeouts(view, inode->place).attr : 0;
+	*ret_timeout =
+		inode ? view_timeouts(view, inode->place, stx.stx_mode).attr
+		      : 0;
 	return 0;
 }
 

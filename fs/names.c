@@ -65,7 +65,8 @@ static void fill_entry(const struct view *view, const struct entry *entry,
 		       const struct content *content,
 		       struct fuse_entry_param *e)
 {
-	struct timeouts timeouts = view_timeouts(view, inode->place);
+	struct timeouts timeouts =
+		view_timeouts(view, inode->place, stx->stx_mode);
 
 	*e = (struct fuse_entry_param){
 		.ino = inode->nodeid,
@@ -130,7 +131,7 @@ static int do_lookup(struct view *view, fuse_ino_t parent, const char *name,
 	r = entry_lookup(view, &entry, ret_e);
 	if (r != -ENOENT)
 		return r;
-	timeouts = view_timeouts(view, entry.place);
+	timeouts = view_timeouts(view, entry.place, 0);
 	if (timeouts.negative <= 0 || needs_asking(view, &entry))
 		return r;
 	*ret_e = (struct fuse_entry_param){
@@ -175,7 +176,9 @@ static int do_mknod(struct view *view, fuse_req_t req, fuse_ino_t parent,
 		    struct fuse_entry_param *ret_e)
 {
 	autoentry struct entry entry = ENTRY_NONE;
-	int r = guard_name(view, parent, name, OP_CREATE, &entry);
+	int r = S_ISREG(mode)
+			? guard_name(view, parent, name, OP_CREATE, &entry)
+			: guard_other_name(view, parent, name, &entry);
 
 	if (r == 0)
 		r = caller_umask(req);
@@ -230,7 +233,7 @@ static int do_symlink(struct view *view, fuse_ino_t parent, const char *name,
 {
 	autoentry struct entry entry = ENTRY_NONE;
 	autofree char *real = NULL;
-	int r = guard_name(view, parent, name, OP_CREATE, &entry);
+	int r = guard_other_name(view, parent, name, &entry);
 
 	if (r < 0)
 		return r;
@@ -350,7 +353,7 @@ static int do_link(struct view *view, fuse_ino_t ino, fuse_ino_t newparent,
 {
 	autoentry struct entry entry = ENTRY_NONE;
 	autohold struct hold source = HOLD_NONE;
-	int r = guard_name(view, newparent, newname, OP_CREATE, &entry);
+	int r = guard_other_name(view, newparent, newname, &entry);
 
 	if (r == 0)
 		r = guard_object(view, ino, OP_LINK_SOURCE, &source);

@@ -146,7 +146,8 @@ void view_release(struct view *view)
 	free(view->pins);
 }
 
-struct timeouts view_timeouts(const struct view *view, struct place place)
+struct timeouts view_timeouts(const struct view *view, struct place place,
+			      mode_t mode)
 {
 	double t = view->timeout;
 
@@ -158,6 +159,14 @@ struct timeouts view_timeouts(const struct view *view, struct place place)
 	case CACHING_NONE:
 		return (struct timeouts){0, 0, 0};
 	case CACHING_OBJECTS:
+		/*
+		 * An object's file is what it is as long as it is there. The
+		 * directories change with every pack; the kernel keeps their
+		 * listings for as long as their attributes, and git takes an
+		 * object that it doesn't find there for lost.
+		 */
+		if (S_ISDIR(mode))
+			return (struct timeouts){0, 0, 0};
 		return (struct timeouts){t > 0 ? OBJECT_TIMEOUT : 0, 0, t};
 	}
 	return (struct timeouts){0, 0, 0};

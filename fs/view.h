@@ -110,11 +110,15 @@ void view_release(struct view *view);
 /* The pinned inode that stands at this place, borrowed, or NULL. */
 struct inode *view_pinned(const struct view *view, struct place place);
 
-/* How long the kernel may keep names and attributes of things at a place. */
+/*
+ * How long the kernel may keep names and attributes of things at a place. mode
+ * is the thing's; 0: there is none.
+ */
 struct timeouts {
 	double entry, negative, attr;
 };
-struct timeouts view_timeouts(const struct view *view, struct place place);
+struct timeouts view_timeouts(const struct view *view, struct place place,
+			      mode_t mode);
 
 /* Attributes as the kernel is to see them. */
 void view_attributes(const struct view *view, const struct statx *stx,
