@@ -255,9 +255,10 @@ g_with=()
 g_words() {
 	g_with=(
 		"${as[@]}" env "M=${g_m:-$M}" "W=${g_w:-$W}"
-		"G=${g_m:-$M}/.git" "A=${g_m:-$M}/.git/worktrees/wt" "S=$S"
-		"E=$E" "C=$C" "BASE=$BASE" "SYSOP=$SYSOP"
+		"G=${g_m:+$g_m/.git}" "A=${g_m:+$g_m/.git/worktrees/wt}"
+		"S=$S" "E=$E" "C=$C" "BASE=$BASE" "SYSOP=$SYSOP"
 	)
+	[ -n "${g_m:-}" ] || g_with+=("G=$G" "A=$A")
 }
 
 # g_drive COMMAND...: COMMAND is to start bash as the words after it say.
