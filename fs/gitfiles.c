@@ -426,6 +426,36 @@ static bool user_has(const char *key)
 	return git_run(args, &output) < 0 || output.status != 1;
 }
 
+/* Does a listing as of list_config() have the key? */
+static bool has_key(struct text listing, const char *key)
+{
+	const char *at = listing.data, *end = at + listing.size;
+	size_t length = strlen(key);
+
+	for (; at < end; at += strlen(at) + 1)
+		if (strncmp(at, key, length) == 0 &&
+		    (at[length] == '\n' || at[length] == '\0'))
+			return true;
+	return false;
+}
+
+/* What the repository's config says counts for a worktree's own, too. */
+static int note_names(struct gitguard *guard, struct config_context *context)
+{
+	autogitoutput struct git_output output = {0};
+	autofree char *text = NULL;
+	size_t size;
+	int r = read_git_file(guard, "config", &text, &size);
+
+	if (r == 0)
+		r = list_config(text, size, &output);
+	if (r < 0)
+		return r;
+	context->user_has_name |= has_key(text_of(&output), "user.name");
+	context->user_has_email |= has_key(text_of(&output), "user.email");
+	return 0;
+}
+
 static int judge_config_text(const struct case_file *given,
 			     bool is_worktree_config, char **ret_what)
 {
@@ -441,6 +471,8 @@ static int judge_config_text(const struct case_file *given,
 	};
 	int r = list_config(given->old.data, given->old.size, &old);
 
+	if (r == 0 && is_worktree_config)
+		r = note_names(given->guard, &context);
 	if (r == 0)
 		r = list_config(given->new.data, given->new.size, &new);
 	if (r == 0)
@@ -466,6 +498,25 @@ static int judge_packed(const struct case_file *given, char **ret_what)
 	return r < 0 && r != -ENOMEM ? -EROFS : r;
 }
 
+/*
+ * Is the ref, or the one that the reflog is of, protected? Others' HEADs are,
+ * which come by the names of their admin directories.
+ */
+static bool is_held(const struct case_file *given)
+{
+	struct strings refs = {0};
+	const char *ref = given->path;
+	bool held;
+
+	if (path_starts_with(ref, "worktrees", NULL) ||
+	    gitfiles_protected(given->guard, &refs) < 0)
+		return true;
+	path_starts_with(ref, "logs", &ref);
+	held = ref_is_protected(&refs, ref);
+	strings_release(&refs);
+	return held;
+}
+
 static int judge(enum judge judge, const struct case_file *given,
 		 char **ret_what)
 {
@@ -475,8 +526,10 @@ static int judge(enum judge judge, const struct case_file *given,
 	case JUDGE_WORKTREE_CONFIG:
 		return judge_config_text(given, true, ret_what);
 	case JUDGE_REF:
-		return judge_ref_value(given, ret_what);
+		return is_held(given) ? judge_ref_value(given, ret_what) : 0;
 	case JUDGE_REFLOG:
+		if (!is_held(given))
+			return 0;
 		return judge_reflog(given->old, given->new,
 				    time(NULL) - REFLOG_AGE, ret_what);
 	case JUDGE_PACKED_REFS:
@@ -493,8 +546,9 @@ static int judge(enum judge judge, const struct case_file *given,
 					       given->old.size) == 0
 			       ? 0
 			       : -EROFS;
-	case JUDGE_NONE:
 	case JUDGE_STASH:
+		return 0;
+	case JUDGE_NONE:
 	case JUDGE_ADMIN:
 		return -EROFS;
 	}

@@ -43,6 +43,18 @@ static bool ends_with(const char *s, const char *end)
 	return length > n && strcmp(s + length - n, end) == 0;
 }
 
+static bool is_ref_judge(enum judge judge)
+{
+	return judge == JUDGE_REF || judge == JUDGE_REFLOG;
+}
+
+/* A ref or reflog that is no lock file. The user may switch to its branch at
+ * any time, and what was prepared before must not write on then. */
+static bool is_ref_file(enum judge judge, const char *path)
+{
+	return is_ref_judge(judge) && !ends_with(path, ".lock");
+}
+
 /* A copy of the name without ".lock", or NULL if it doesn't end so. */
 static char *without_lock(const char *name)
 {
@@ -226,6 +238,9 @@ static int check_object(struct view *view, struct inode *inode,
 		return -EROFS;
 	case JUDGE_REF:
 	case JUDGE_REFLOG:
+		if ((op == OP_WRITE || op == OP_LINK_SOURCE) &&
+		    is_ref_file(judge_of(inode->place), path))
+			return -EROFS;
 		return check_ref(guard, path);
 	case JUDGE_ADMIN:
 		return check_admin(guard, path, mode, fd);
@@ -258,9 +273,36 @@ int gitguard_object(struct view *view, struct inode *inode, enum policy_op op,
 			      : -EROFS;
 }
 
-bool gitguard_appends_only(const struct inode *inode)
+bool gitguard_appends_only(struct inode *inode)
 {
-	return judge_of(inode->place) == JUDGE_STASH_LOG;
+	enum judge judge = judge_of(inode->place);
+	autofree char *path = NULL;
+
+	if (judge != JUDGE_REFLOG)
+		return judge == JUDGE_STASH_LOG;
+	path = inode_path(inode, NULL);
+	return !path || is_ref_file(judge, path);
+}
+
+int gitguard_write(struct view *view, struct inode *inode)
+{
+	autofree char *path = NULL;
+
+	if (judge_of(inode->place) != JUDGE_REFLOG)
+		return 0;
+	if (view->gitguard)
+		path = gitfiles_path(view->gitguard, inode, NULL);
+	return path ? check_ref(view->gitguard, path) : -EROFS;
+}
+
+/* Git makes a ref's file under a lock's name and renames it. */
+static int check_open_ref(struct view *view, struct inode *inode)
+{
+	autofree char *path = gitfiles_path(view->gitguard, inode, NULL);
+
+	if (!path || is_ref_file(JUDGE_REF, path))
+		return -EROFS;
+	return check_ref(view->gitguard, path);
 }
 
 int gitguard_open(struct view *view, struct inode *inode, int flags)
@@ -273,7 +315,11 @@ int gitguard_open(struct view *view, struct inode *inode, int flags)
 	if (!view->gitguard)
 		return -EROFS;
 	if (gitguard_appends_only(inode))
-		return (flags & O_APPEND) && !(flags & O_TRUNC) ? 0 : -EROFS;
+		return (flags & O_APPEND) && !(flags & O_TRUNC)
+			       ? gitguard_write(view, inode)
+			       : -EROFS;
+	if (judge_of(inode->place) == JUDGE_REF)
+		return check_open_ref(view, inode);
 	r = inode_hold(inode, &hold);
 	return r < 0 ? r : check_object(view, inode, OP_WRITE, -1, hold.fd);
 }
@@ -297,6 +343,11 @@ static int check_ref_name(struct gitguard *guard, const struct entry *entry,
 		return r;
 	switch (standing) {
 	case STANDING_FREE:
+		/* Whoever makes it has it open for writing. */
+		return op == OP_CREATE && judge_of(entry->place) == JUDGE_REF &&
+				       is_ref_file(JUDGE_REF, path)
+			       ? -EROFS
+			       : 0;
 	case STANDING_LOCK:
 		return 0;
 	case STANDING_ABOVE:
@@ -399,6 +450,26 @@ void gitguard_made(struct view *view, const struct entry *entry)
 		gitfiles_add_own(guard, entry->name);
 }
 
+int gitguard_other(struct view *view, const struct entry *entry)
+{
+	switch (judge_of(entry->place)) {
+	case JUDGE_NONE:
+	case JUDGE_OBJECTS: /* git links what it has written there */
+		return 0;
+	case JUDGE_CONFIG:
+	case JUDGE_WORKTREE_CONFIG:
+	case JUDGE_PACKED_REFS:
+	case JUDGE_REF:
+	case JUDGE_REFLOG:
+	case JUDGE_STASH:
+	case JUDGE_STASH_LOG:
+		return -EROFS;
+	case JUDGE_ADMIN:
+		return 0;
+	}
+	return -EROFS;
+}
+
 /* ---- renames ---------------------------------------------------------- */
 
 /* May the old name go? */
@@ -439,9 +510,10 @@ static int check_to_ref(struct gitguard *guard, const char *path, bool *install)
 		return r;
 	switch (standing) {
 	case STANDING_PROTECTED:
-		*install = true;
-		return 0;
 	case STANDING_FREE:
+		/* A copy also where it is free: it may not be so for long. */
+		*install = !ends_with(path, ".lock");
+		return 0;
 	case STANDING_LOCK:
 		return 0;
 	case STANDING_ABOVE:
@@ -478,8 +550,8 @@ static int check_to(struct view *view, const struct rename_grant *grant,
 
 	switch (judge_of(grant->to.place)) {
 	case JUDGE_NONE:
-	case JUDGE_STASH: /* which entries there are is for its log to say */
 		return 0;
+	case JUDGE_STASH: /* which entries there are is for its log to say */
 	case JUDGE_CONFIG:
 	case JUDGE_WORKTREE_CONFIG:
 	case JUDGE_PACKED_REFS:
@@ -525,6 +597,11 @@ int gitguard_rename(struct view *view, const struct rename_grant *grant,
 		r = check_to(view, grant, to, &install);
 	if (r < 0)
 		return r;
+	/* Refs move as plain files: a directory would bring open ones along. */
+	if (!S_ISREG(grant->moved.stx_mode) &&
+	    (is_ref_judge(judge_of(grant->from.place)) ||
+	     is_ref_judge(judge_of(grant->to.place))))
+		return -EROFS;
 	/* What is judged is one plain file that takes another's place. */
 	if (install && (flags || !S_ISREG(grant->moved.stx_mode)))
 		return -EROFS;

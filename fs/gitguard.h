@@ -29,7 +29,11 @@ int gitguard_object(struct view *view, struct inode *inode, enum policy_op op,
 /* May it be opened with these flags, of which some write? */
 int gitguard_open(struct view *view, struct inode *inode, int flags);
 /* Writes go to its end, whatever the offset. */
-bool gitguard_appends_only(const struct inode *inode);
+bool gitguard_appends_only(struct inode *inode);
+/* May an open file still be written? */
+int gitguard_write(struct view *view, struct inode *inode);
+/* May the name be given to what isn't a new file: a link, a symlink, a node? */
+int gitguard_other(struct view *view, const struct entry *entry);
 /* May op be done to the name? Not for renames. */
 int gitguard_name(struct view *view, const struct entry *entry,
 		  enum policy_op op);

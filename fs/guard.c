@@ -164,7 +164,7 @@ void guard_made(struct view *view, const struct entry *entry)
 	gitguard_made(view, entry);
 }
 
-bool guard_appends_only(const struct inode *inode)
+bool guard_appends_only(struct inode *inode)
 {
 	return gitguard_appends_only(inode);
 }
@@ -249,6 +249,22 @@ int guard_name(struct view *view, uint64_t parent, const char *name,
 static int check_entry(const struct entry *entry, enum policy_op op)
 {
 	return policy_check_name(entry->dir.inode->place, entry->place, op);
+}
+
+int guard_other_name(struct view *view, uint64_t parent, const char *name,
+		     struct entry *ret_entry)
+{
+	autoentry struct entry entry = ENTRY_NONE;
+	int r = guard_name(view, parent, name, OP_CREATE, &entry);
+
+	if (r < 0)
+		return r;
+	r = gitguard_other(view, &entry);
+	if (r < 0)
+		return denied_name(view, r, &entry, OP_CREATE, NULL);
+	*ret_entry = entry;
+	entry = ENTRY_NONE;
+	return 0;
 }
 
 /* The verdict on a rename whose two ends are known. */
@@ -503,6 +519,8 @@ int guard_write(struct view *view, const struct file *file, bool in_place)
 
 	if (r == 0 && in_place && file->appends_only)
 		r = -EROFS;
+	if (r == 0)
+		r = gitguard_write(view, file->inode);
 	return r < 0 ? denied_object(view, r, file->inode, OP_WRITE) : 0;
 }
 

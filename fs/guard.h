@@ -26,6 +26,9 @@ int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 /* A name that op may be done to. */
 int guard_name(struct view *view, uint64_t parent, const char *name,
 	       enum policy_op op, struct entry *ret_entry);
+/* OP_CREATE for what isn't a new file: a link, a symlink, a device, a pipe. */
+int guard_other_name(struct view *view, uint64_t parent, const char *name,
+		     struct entry *ret_entry);
 /* The directory that was granted has been made. */
 void guard_made(struct view *view, const struct entry *entry);
 
@@ -66,7 +69,7 @@ int guard_write(struct view *view, const struct file *file, bool in_place);
 
 /* Is this a file that may only grow? Whoever opens it for writing writes to
  * its end. */
-bool guard_appends_only(const struct inode *inode);
+bool guard_appends_only(struct inode *inode);
 
 /* The same as guard_object() for a change of attributes. */
 struct attribute_change {
