@@ -118,18 +118,23 @@ work='
 # The listing without what may change: refs may be packed, and the session's
 # branch has a section in the config.
 meaning() {
-	g_listing | grep -vE '\./(refs|packed-refs|config$|logs d|logs/refs d)'
+	g_listing | grep -vE '\./(refs|packed-refs|config$|logs[a-z/]* d)'
 	git config --file "$G/config" --list | grep -v '^branch\.wt\.'
 	git -C "$G" for-each-ref --format='%(objectname) %(refname)' |
 		grep -vE ' refs/(heads/wt$|remotes/)'
 }
 
-# attacked [BRANCH]: held as it should be.
-attacked() {
-	local before
+# git writes some lines of reflogs otherwise when it writes them again.
+spell_reflogs() {
 	git -C "$G" reflog expire --expire=never --expire-unreachable=never \
 		--all
 	s_own "$G"
+}
+
+# attacked [BRANCH]: held as it should be.
+attacked() {
+	local before
+	spell_reflogs
 	B=${1:-}
 	before=$(meaning)
 	inside "B=$B; $attacks" >"$BASE.attacks" 2>&1
@@ -140,6 +145,7 @@ attacked() {
 
 worked() {
 	local before
+	spell_reflogs
 	before=$(meaning)
 	t_ok "$g_label: work succeeds" inside "$work"
 	same "and is all that changes" \
