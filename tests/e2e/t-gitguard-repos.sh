@@ -128,6 +128,9 @@ meaning() {
 spell_reflogs() {
 	git -C "$G" reflog expire --expire=never --expire-unreachable=never \
 		--all
+	# The stash may be of the second in which a session starts.
+	[ ! -e "$G/logs/refs/stash" ] ||
+		touch -d "1 minute ago" "$G/logs/refs/stash"
 	s_own "$G"
 }
 
