@@ -80,21 +80,36 @@ static bool may_be_shared(const struct view *view, const struct inode *inode,
 }
 
 /*
- * Before a change of a file that may be shared: gives the name a file of its
- * own. The change is then for the next lookup to find: -ESTALE has the kernel
- * begin anew. 0 where there is nothing to break.
+ * Before a change of a file that may be shared: the name that is used gets a
+ * file of its own. Which name that is only a lookup tells: -ESTALE has the
+ * kernel walk the path again, and the lookup of its end does it, see
+ * guard_unshare_name(). 0 where there is nothing to break.
  */
 static int unshare_file(struct view *view, struct inode *inode,
 			const struct statx *stx)
 {
-	int r;
+	pid_t pid = caller_pid();
 
 	if (!may_be_shared(view, inode, stx))
 		return 0;
 	if (view->session->hardlinks == HARDLINKS_DENY)
 		return denied_object(view, -EROFS, inode, OP_WRITE);
-	r = break_link(inode);
-	return r < 0 ? r : -ESTALE;
+	__atomic_store_n(&inode->unshare_for, pid, __ATOMIC_RELAXED);
+	return -ESTALE;
+}
+
+bool guard_unshare_name(struct view *view, struct inode *inode,
+			const struct statx *stx)
+{
+	pid_t pid = caller_pid();
+
+	if (inode->type != S_IFREG || pid == 0 ||
+	    !__atomic_compare_exchange_n(&inode->unshare_for, &pid, 0, false,
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return false;
+	return may_be_shared(view, inode, stx) &&
+	       policy_check(inode->place, OP_WRITE) == 0 &&
+	       break_link(inode) == 0;
 }
 
 /* The same for an object that is held. */

@@ -62,6 +62,14 @@ int guard_open(struct view *view, uint64_t nodeid, int flags,
 	       struct inode **ret_inode, struct statx *ret_stx, int *ret_fd);
 
 /*
+ * The inode was found by looking a name up. Is that the name by which a shared
+ * file is about to be changed? Then it has another file now, which is to be
+ * looked up in its place.
+ */
+bool guard_unshare_name(struct view *view, struct inode *inode,
+			const struct statx *stx);
+
+/*
  * May this open file still be written? A rule may have changed since.
  * in_place: elsewhere than at its end.
  */

@@ -63,7 +63,8 @@ struct inode {
 
 	bool made_here; /* by this view; atomic, only ever set */
 
-	pid_t stale_for; /* whose open found its name gone; atomic */
+	pid_t unshare_for; /* who is about to change it by some name; atomic */
+	pid_t stale_for;   /* whose open found its name gone; atomic */
 
 	/* Protected by view->backing_lock: see passthrough.h. */
 	int backing_id;

@@ -106,7 +106,10 @@ static void note_lock(struct lock_owner *owner, const struct flock *lock)
 	owner->ranges = NULL;
 	for (struct range *range = old; range; range = range->next) {
 		off_t before = range->end < start ? range->end : start - 1;
-		off_t after = range->start > end ? range->start : end + 1;
+		off_t after = range->start;
+
+		if (range->start <= end && end != INT64_MAX)
+			after = end + 1;
 
 		add_range(owner, range->start, before, range->type, range->pid);
 		if (end != INT64_MAX && range->end > end)

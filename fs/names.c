@@ -111,6 +111,10 @@ int entry_lookup(struct view *view, const struct entry *entry,
 	if (r < 0)
 		return r;
 	inode_settle(inode);
+	if (!pinned && guard_unshare_name(view, inode, &stx)) {
+		inode_forget(&view->table, inode->nodeid, 1);
+		return entry_lookup(view, entry, ret_e);
+	}
 	if (view->rewrites) {
 		content = find_content(view, entry->dir.fd, entry->name, &stx);
 		inode_set_content(inode, content);
