@@ -47,8 +47,12 @@ static void do_opendir(fuse_req_t req, struct view *view, fuse_ino_t ino,
 	}
 	take_fd(&fd);
 	fi->fh = (uintptr_t)file;
-	fi->cache_readdir = 1;
-	fi->keep_cache = 1; /* the kernel compares the mtime itself */
+	/*
+	 * The kernel compares the mtime itself, and keeps the listing while
+	 * that is the same: it must be older than the next change will be.
+	 */
+	fi->cache_readdir = times_are_settled(&stx);
+	fi->keep_cache = 1;
 	if (fuse_reply_open(req, fi) < 0)
 		file_close(file);
 }

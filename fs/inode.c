@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/sysmacros.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 
@@ -21,7 +24,6 @@
 /* For so many milliseconds after -ESTALE things are likely to move again. */
 #define UNSETTLED 100
 #define OPEN_PATH (O_PATH | O_NOFOLLOW | O_CLOEXEC)
-#define OVERLAYFS_SUPER_MAGIC 0x794c7630 /* linux/magic.h */
 
 static size_t mix(uint64_t value)
 {
@@ -488,6 +490,15 @@ static int64_t nanoseconds(struct timespec t)
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+bool times_are_settled(const struct statx *stx)
+{
+	struct timespec clock;
+
+	clock_gettime(CLOCK_REALTIME, &clock);
+	return nanoseconds(clock) - nanoseconds(timespec_of(stx->stx_ctime)) >
+	       TIMESTAMP_GRAIN;
+}
+
 bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 {
 	struct stamp *stamp = &inode->stamp;
@@ -495,13 +506,10 @@ bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 		.mtime = timespec_of(stx->stx_mtime),
 		.ctime = timespec_of(stx->stx_ctime),
 		.size = (off_t)stx->stx_size,
+		.settled = times_are_settled(stx),
 	};
-	struct timespec clock;
 	bool known;
 
-	clock_gettime(CLOCK_REALTIME, &clock);
-	now.settled =
-		nanoseconds(clock) - nanoseconds(now.ctime) > TIMESTAMP_GRAIN;
 	pthread_mutex_lock(&inode->table->lock);
 	known = stamp->settled && stamp->size == now.size &&
 		same_time(stamp->mtime, now.mtime) &&
@@ -816,6 +824,33 @@ static bool birth_can_be_trusted(int root_fd)
 	return fstatfs(root_fd, &fs) == 0 && fs.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
+static bool kernel_is_at_least(unsigned int major, unsigned int minor)
+{
+	unsigned int is_major, is_minor;
+	struct utsname name;
+
+	return uname(&name) == 0 &&
+	       sscanf(name.release, "%u.%u", &is_major, &is_minor) == 2 &&
+	       (is_major > major || (is_major == major && is_minor >= minor));
+}
+
+/*
+ * Since 6.13 these file systems give a change that follows upon a look at the
+ * times a time of its own (FS_MGTIME, Documentation/filesystems/
+ * multigrain-ts.rst). Otherwise changes within a tick have the same. Inodes
+ * without a birth time are of an old layout, with whole seconds.
+ */
+static bool times_are_fine(int root_fd, const struct statx *stx)
+{
+	struct statfs fs;
+
+	if (!kernel_is_at_least(6, 13) || !(stx->stx_mask & STATX_BTIME) ||
+	    fstatfs(root_fd, &fs) < 0)
+		return false;
+	return fs.f_type == EXT4_SUPER_MAGIC || fs.f_type == XFS_SUPER_MAGIC ||
+	       fs.f_type == BTRFS_SUPER_MAGIC || fs.f_type == TMPFS_MAGIC;
+}
+
 int inode_table_init(struct inode_table *table, int root_fd, struct place place,
 		     size_t max_fds)
 {
@@ -828,6 +863,7 @@ int inode_table_init(struct inode_table *table, int root_fd, struct place place,
 	};
 	if (statx(root_fd, "", AT_EMPTY_PATH, STATX_WANTED, &stx) < 0)
 		return -errno;
+	table->fine_times = times_are_fine(root_fd, &stx);
 	table->by_id = calloc(FIRST_BUCKETS, sizeof(struct inode *));
 	table->by_key = calloc(FIRST_BUCKETS, sizeof(struct inode *));
 	table->root = inode_new(table, place, &stx);

@@ -90,7 +90,9 @@ struct inode_table {
 	struct inode *root;
 	struct inode *newest, *oldest;
 	size_t n_fds, max_fds;
-	bool trust_birth;  /* do birth times tell files of one number apart? */
+	bool trust_birth; /* do birth times tell files of one number apart? */
+	bool fine_times;  /* does every change of a directory show in its times?
+			   */
 	uint64_t stale_at; /* atomic: when -ESTALE was last said, in ms */
 };
 
@@ -132,6 +134,11 @@ char *inode_path(struct inode *inode, const char *name);
 
 /* What is read instead of the file from now on; referenced here. Or NULL. */
 void inode_set_content(struct inode *inode, struct content *content);
+
+/*
+ * Are the times so old that the next change, however soon, will have others?
+ */
+bool times_are_settled(const struct statx *stx);
 
 /*
  * Is the data what it was when the file was last opened, so that the kernel

@@ -37,7 +37,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 		fuse_set_feature_flag(conn, wanted_features[i]);
 	/*
 	 * With no "none" rule a directory needs no verdict to be opened, and
-	 * the kernel keeps its listing without asking us.
+	 * where every change shows in its times the kernel keeps its listing
+	 * without asking us.
 	 */
 	if (!view->asks_opendir)
 		fuse_set_feature_flag(conn, FUSE_CAP_NO_OPENDIR_SUPPORT);

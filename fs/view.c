@@ -129,7 +129,8 @@ int view_init(struct view *view, const struct session_spec *session,
 		return r;
 	}
 	view->asks_opendir = policy_has_access(view->policy, ACCESS_NONE) ||
-			     !view->table.trust_birth;
+			     !view->table.trust_birth ||
+			     !view->table.fine_times;
 	pthread_mutex_init(&view->backing_lock, NULL);
 	r = pin_all(view);
 	if (r < 0) {
