@@ -163,6 +163,7 @@ losses() {
 		write objects in place|EROFS|object_lost|chmod u+w "$G"/objects/??/*; for f in "$G"/objects/??/*; do echo x | dd of="$f" conv=notrunc bs=1; done
 		rename over objects|EROFS|object_lost|for f in "$G"/objects/??/*; do echo x >"$G/objects/tmp_obj_x"; mv -f "$G/objects/tmp_obj_x" "$f" || s=1; done; rm -f "$G/objects/tmp_obj_x"; exit $s
 		exchange objects|EROFS|object_lost|for f in "$G"/objects/??/*; do echo x >"$G/objects/tmp_obj_x"; "$SYSOP" rename "$G/objects/tmp_obj_x" "$f" exchange || s=1; done; rm -f "$G/objects/tmp_obj_x"; exit $s
+		write objects through other names|any|object_lost|for f in "$G"/objects/??/*; do for n in "$f.x" "$G/objects/info/x" "$G/objects/pack/x" "$G/held"; do ln "$f" "$n" && chmod u+w "$n" && echo x >"$n"; rm -f "$n"; done; done
 		take objects' read bits|EROFS|test "$(stat -c %a "$G/objects/"*/"$(cut -c3- "$BASE/dangling")")" = 0|chmod 0 "$G"/objects/??/*
 		git prune|any|object_lost|git prune --expire=now
 		git repack -a -d|packs|object_lost|git repack -q -a -d; git prune --expire=now
@@ -254,8 +255,29 @@ after_the_verdict() {
 	done
 }
 
+# What git follows when the user works: he would write into main himself.
+links() {
+	cat <<-'END'
+		FETCH_HEAD|EROFS|git fetch -q; read_me_lost|ln -sfn "$M/README.md" "$G/FETCH_HEAD"
+		FETCH_HEAD, moved there|EROFS|git fetch -q; read_me_lost|ln -s "$M/README.md" "$G/held"; mv -T "$G/held" "$G/FETCH_HEAD"; s=$?; rm -f "$G/held"; exit $s
+		FETCH_HEAD, from outside|EROFS|git fetch -q; read_me_lost|ln -s "$M/README.md" "$E/held"; mv -T "$E/held" "$G/FETCH_HEAD"; s=$?; rm -f "$E/held"; exit $s
+		FETCH_HEAD, a pipe|EROFS|! timeout 3 git -C "$M" fetch -q|rm -f "$G/FETCH_HEAD"; mkfifo "$G/FETCH_HEAD"
+		COMMIT_EDITMSG|EROFS|git commit -q --allow-empty -m x; read_me_lost|ln -sfn "$M/README.md" "$G/COMMIT_EDITMSG"
+		SQUASH_MSG|EROFS|git merge -q --squash topic; read_me_lost|ln -sfn "$M/README.md" "$G/SQUASH_MSG"
+		a directory of refs|EROFS|git push -q origin topic:main; test "$(git rev-parse main)" = "$(git rev-parse topic)"|rm -r "$G/refs/remotes/origin"; ln -s ../heads "$G/refs/remotes/origin"
+		a directory of tags|EROFS|git tag x; git rev-parse -q --verify refs/heads/x|mv "$G/refs/tags" "$G/held"; ln -s heads "$G/refs/tags"; s=$?; [ $s = 0 ] || mv -T "$G/held" "$G/refs/tags"; exit $s
+		a reflog|EROFS|git push -q origin topic:main; read_me_lost|rm -f "$G/logs/refs/remotes/origin/main"; ln -s "$M/README.md" "$G/logs/refs/remotes/origin/main"
+		a directory of reflogs|EROFS|git push -q origin topic:main; ! diff "$G/logs/refs/heads/main" "$BASE.saved/main/.git/logs/refs/heads/main"|rm -r "$G/logs/refs/remotes/origin"; ln -s ../heads "$G/logs/refs/remotes/origin"
+		the worktree's FETCH_HEAD|EROFS|command git -C "$W" fetch -q; read_me_lost|ln -sfn "$M/README.md" "$A/FETCH_HEAD"
+		the worktree's COMMIT_EDITMSG|EROFS|command git -C "$W" commit -q --allow-empty -m x; read_me_lost|ln -sfn "$M/README.md" "$A/COMMIT_EDITMSG"
+		the worktree's reflog|EROFS|command git -C "$W" commit -q --allow-empty -m x; read_me_lost|cp "$A/logs/HEAD" "$E/l"; ln -sfn "$M/README.md" "$A/logs/HEAD"; s=$?; [ -e "$A/logs/HEAD" ] || cp "$E/l" "$A/logs/HEAD"; exit $s
+		the worktree's index|EROFS|command git -C "$W" add work; test -e "$M/new"|mv "$A/index" "$A/i"; ln -s "$M/new" "$A/index"; s=$?; [ $s = 0 ] || mv -T "$A/i" "$A/index"; exit $s
+		the git directory, closed|EROFS|test "$(stat -c %a "$G")" = 0|chmod 0 "$G"
+	END
+}
+
 everywhere() {
-	printf '%s\n' moves by_hand losses siblings after_the_verdict
+	printf '%s\n' moves by_hand losses siblings after_the_verdict links
 }
 
 # What the session may leave: reflogs of its own, tags.

@@ -479,6 +479,24 @@ open_names() {
 	is_over
 }
 
+# What is opened by --hardlinks=allow isn't the objects.
+hard_links() {
+	local objects
+	begin "--hardlinks=allow"
+	objects=$(g_objects)
+	run_options=(--hardlinks=allow --native none)
+	inside 'for f in "$G"/objects/??/* "$G"/objects/pack/*; do
+		for name in "$G/held" "$G/objects/info/held" "$W/held"; do
+			ln "$f" "$name" && chmod u+w "$name" && echo x >"$name"
+			rm -f "$name"
+		done
+	done' 2>/dev/null
+	t_ok "$g_label: objects are what they were" \
+		host fsck --no-progress --no-dangling
+	same "all of them" "$(comm -23 <(echo "$objects") <(g_objects))" ""
+	is_over
+}
+
 config_modes() {
 	begin "--git-config"
 	run_options=(--git-config=deny)
@@ -596,7 +614,7 @@ reftable() {
 
 for shape in bare separate submodule_of_worktree main_is_submodule \
 	worktree_config sha256 packed_only detached mid_rebase mid_others \
-	pointers shallow worktrees_dir guard_off open_names config_modes \
+	pointers shallow worktrees_dir guard_off open_names hard_links config_modes \
 	safe_config names refused_worktrees locks tells reftable; do
 	"$shape"
 done

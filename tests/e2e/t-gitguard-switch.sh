@@ -164,6 +164,7 @@ preparations() {
 		a descriptor of a file that was moved there|fds = [copy(g + "/held")]; os.rename(g + "/held", ref)
 		a descriptor of a file that was exchanged|fds = [copy(g + "/held")]; exchange(g + "/held", ref); os.unlink(g + "/held")
 		a descriptor of a file that was linked there|fds = [copy(g + "/held")]; os.unlink(ref); os.link(g + "/held", ref); os.unlink(g + "/held")
+		a descriptor of a file without a name that was linked there|fds = [os.open(g, os.O_TMPFILE | os.O_RDWR, 0o644)]; os.write(fds[0], open(ref, "rb").read()); os.unlink(ref); os.link(f"/proc/self/fd/{fds[0]}", ref, follow_symlinks=True)
 		a descriptor of another name of it|os.link(ref, g + "/held"); fds = [os.open(g + "/held", os.O_RDWR)]; os.unlink(g + "/held")
 		a descriptor of a reflog that was moved there|fds = [copy(g + "/logs/refs/heads/x")]; os.rename(g + "/logs/refs/heads/x", ref)
 		a descriptor of another branch that was moved there|fds = [copy(g + "/refs/heads/x")]; os.rename(g + "/refs/heads/x", ref)

@@ -414,6 +414,9 @@ g_signs='
 	history_lost() {
 		test "$(git rev-list --count HEAD)" -lt 5
 	}
+	read_me_lost() {
+		! git diff --quiet HEAD -- README.md
+	}
 	replaced() {
 		git log -1 --format=%s main | grep -qx topic
 	}
