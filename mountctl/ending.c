@@ -250,6 +250,9 @@ static int end_server(const struct record *record, char **message)
 			       "cannot end the filesystem process %ld: %s",
 			       (long)record->pid, strerror(-r));
 	r = session_await_end(record, now_ms() + GRACE_MS);
+	/* One that hangs, or is stopped. Nobody needs its answers. */
+	if (r < 0 && send_signal(fd, SIGKILL) == 0)
+		r = session_await_end(record, now_ms() + GRACE_MS);
 	if (r < 0)
 		return explain(r, message,
 			       "the filesystem process %ld doesn't end",
