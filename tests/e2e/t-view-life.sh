@@ -218,7 +218,8 @@ has_copies() {
 
 # shellcheck disable=SC2317 # called by way of t_wait
 is_dead() {
-	! s_as ls "$N"
+	# What is asked while it dies is broken off.
+	s_as ls "$N" 2>&1 | grep -q "$(t_message ENOTCONN)"
 }
 
 dies() {
@@ -260,6 +261,29 @@ dies() {
 		s_as fusermount3 -u "$N"
 	fi
 	s_clear "unmounted by other means, it ends"
+}
+
+# One that doesn't answer keeps nobody waiting.
+is_stuck() {
+	local began=$SECONDS s_limit=20
+	mounts
+	kill -STOP "$(s_processes)"
+	t_like "$who: list has one that is stuck" "$(s_mountctl list)" \
+		"^wt +view +live "
+	same "status, too" "$(s_mountctl status wt --json 2>"$BASE/err" |
+		json 'x["state"], x["requests"]')" "('live', None)"
+	t_like "$who: and says that it doesn't answer" \
+		"$(cat "$BASE/err")" "warning: .*timed out"
+	ok "unmount ends it" s_mountctl unmount wt
+	s_clear "nothing is left of it"
+	s_hold stuck
+	kill -STOP "$(s_processes)"
+	same "status of run" "$(s_mountctl status stuck --json 2>/dev/null |
+		json 'x["state"], x["requests"]')" "('live', None)"
+	ok "unmount --lazy ends that" s_mountctl unmount stuck --lazy
+	s_release
+	s_clear "nothing is left of that"
+	ok "all of it in time" test $((SECONDS - began)) -lt 40
 }
 
 # mountctl itself may be killed at any moment.
@@ -389,6 +413,7 @@ check_all() {
 	ends
 	has_copies
 	dies
+	is_stuck
 	is_killed
 	many
 	[ "$(id -u)" -ne 0 ] || lacks
