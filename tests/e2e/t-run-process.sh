@@ -1,7 +1,11 @@
 #!/bin/bash
 # A command behind `mountctl run` as its caller and its terminal see it: exit
 # status, signals, job control, pipes, descriptors, and all that a process
-# inherits. (More of it, as whoever runs the tests: t-run-inherit.sh.)
+# inherits. (More of it, as whoever runs the tests: t-run-inherit.sh.) Those of
+# the contract's lines that once went wrong:
+#   - git's own variables are unset with a warning, GIT_CONFIG_* apart
+#   - a directory descriptor keeps the host's mount table: closed, wherever it
+#     leads
 # shellcheck disable=SC2016 # what is quoted is expanded inside
 # shellcheck source=tests/support/lib.sh
 . "$T_SRC/tests/support/lib.sh"
@@ -106,9 +110,11 @@ check_place() {
 		"$(s_as env "GIT_DIR=$M/.git" "GIT_WORK_TREE=$M" \
 			GIT_INDEX_FILE=/tmp/x GIT_OBJECT_DIRECTORY=/tmp/x \
 			GIT_COMMON_DIR=/tmp/x GIT_AUTHOR_NAME=kept \
+			GIT_CONFIG_COUNT=0 \
 			"$T_MOUNTCTL" run -- env 2>"$BASE/err" |
-			grep -E '^GIT_(.*DIR|WORK|INDEX|OBJ|AUTHOR)')" \
-		"GIT_AUTHOR_NAME=kept"
+			grep -E '^GIT_(.*DIR|WORK|INDEX|OBJ|AUTHOR|CONFIG_C)' |
+			sort)" "$(printf '%s\n' GIT_AUTHOR_NAME=kept \
+			GIT_CONFIG_COUNT=0)"
 	t_is "$who: with a warning that names each" "$(sed -n \
 		'/^mountctl: warning: unset /s/:[^:]*$//p' "$BASE/err" |
 			grep -o 'GIT_[A-Z_]*' | sort | xargs)" \
