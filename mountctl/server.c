@@ -118,7 +118,8 @@ static int make_directories(const char *path)
 	r = make_directories(parent);
 	if (r < 0)
 		return r;
-	return mkdir(path, 0700) < 0 ? -errno : 0;
+	/* Another session may be starting, too. */
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 static int open_log(const char *state_dir)
