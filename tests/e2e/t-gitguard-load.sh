@@ -75,7 +75,7 @@ all_are_there() {
 	local name=$1 branch=$2 dir=$3 made
 	made=$(sort -u "$BASE/made.$name" | wc -l)
 	t_diag "$name made $made commits"
-	t_ok "$g_label: $name made some" test "$made" -gt 3
+	t_ok "$g_label: $name made some" test "$made" -gt 0
 	# Git gives up where another's gc takes an empty directory of objects
 	# away under it, as it does without a guard.
 	t_diag "given up by $name: $(cat "$BASE/failed.$name" 2>/dev/null)"
