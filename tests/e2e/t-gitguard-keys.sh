@@ -395,10 +395,55 @@ racing() {
 		"0 True"
 }
 
+# To judge a config, git is run outside of the session: neither by another name
+# on PATH nor by the user's configuration does it do the session's bidding.
+# shellcheck disable=SC2016 # expanded there
+judged_by_git() {
+	local before home key
+	home=$("${as[@]}" sh -c 'echo "$HOME"')
+	mkdir -p "$home/bin"
+	s_own "$home/bin"
+	before=$(t_fingerprint "$M" wt)
+	g_do 'printf "#!/bin/sh\necho x >>%s/README.md\n%s\nexec %s \"\$@\"\n" \
+			"$M" "$C" "$(command -v git)" >"$HOME/bin/git"
+		chmod +x "$HOME/bin/git"
+		for i in 1 2 3; do
+			"$(PATH=${PATH#*:} command -v git)" \
+				config branch.wt.description "$i"
+		done
+		rm "$HOME/bin/git"'
+	t_is "$g_label: a git of the session's isn't run" "$(g_planted)" ""
+	for key in normal perf event; do
+		g_do "printf '[trace2]\n\t${key}Target = %s/README.md\n' \
+				\"\$M\" >\"\$HOME/.gitconfig\"
+			git config branch.wt.description words
+			git config alias.x y
+			rm \"\$HOME/.gitconfig\""
+	done
+	g_do 'git config --unset branch.wt.description
+		git config --remove-section branch.wt'
+	t_is "$g_label: nor does git's trace go into main" \
+		"$(diff <(echo "$before") <(t_fingerprint "$M" wt))" ""
+	rm -f "$BASE/planted"
+	g_restore
+}
+
+# Who looks for programs in a directory of his own first.
+own_path() {
+	local i
+	for i in "${!as[@]}"; do
+		[[ ${as[i]} != PATH=* ]] ||
+			as[i]=PATH=$T_USER_HOME/bin:${as[i]#PATH=}
+	done
+	[ "${#as[@]}" -gt 0 ] || as=(env "PATH=$HOME/bin:$PATH")
+}
+
 check() {
 	g_repository || exit 1
+	own_path
 	g_save
 	"$@"
+	judged_by_git
 	refuse_keys
 	g_guarded_table files_with_signs
 	racing
