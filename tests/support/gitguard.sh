@@ -299,8 +299,13 @@ g_view() {
 		exit 1
 	}
 	g_m=${g_w%/*}
-	t_defer s_mountctl unmount --lazy "$g_w"
+	t_defer g_unmount "$g_w"
 	g_drive timeout 600
+}
+
+# Again: nothing.
+g_unmount() {
+	s_mountctl unmount --lazy "$1" 2>/dev/null
 }
 
 g_do() {
