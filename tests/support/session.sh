@@ -143,5 +143,21 @@ s_clear() {
 	t_diag "records: $(s_records | tr '\n' ' ')"
 	t_diag "processes: $(s_processes | tr '\n' ' ')"
 	t_diag "mounts: $(s_mounts)"
+	t_diag "$(s_hold_outs)"
 	return 1
+}
+
+# What the filesystem processes wait for, and who has a copy of a view's mount.
+s_hold_outs() {
+	local pid
+	for pid in $(s_processes); do
+		grep -H . "/proc/$pid/task"/*/wchan
+		echo
+		ls -l "/proc/$pid/fd"
+		cat "/proc/$pid/fdinfo"/* | grep -i fuse
+	done 2>/dev/null
+	grep -lF "fuse.worktreefs $T_SCRATCH" /proc/[0-9]*/mountinfo \
+		2>/dev/null | while IFS=/ read -r _ _ pid _; do
+		echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline")"
+	done 2>/dev/null
 }
