@@ -4,9 +4,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +45,24 @@ static char **make_argv(const char *const *args)
 	return argv;
 }
 
-/* environ without GIT_*. The array is allocated, the strings are its own. */
+/* Variables that don't reach git, by how they begin. */
+static const char *const dropped[] = {
+	"GIT_", "LD_PRELOAD=", "LD_AUDIT=", "LD_LIBRARY_PATH="};
+
+/* The configuration can have each command write a trace, unless these say
+ * otherwise. */
+static char added[][24] = {"GIT_TRACE2=0", "GIT_TRACE2_PERF=0",
+			   "GIT_TRACE2_EVENT=0"};
+
+static bool is_dropped(const char *variable)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dropped); i++)
+		if (strncmp(variable, dropped[i], strlen(dropped[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What git's environment is. The array is allocated, the strings are not. */
 static char **make_environment(void)
 {
 	size_t n = 0, kept = 0;
@@ -50,14 +70,69 @@ static char **make_environment(void)
 
 	while (environ && environ[n])
 		n++;
-	environment = calloc(n + 1, sizeof(*environment));
+	environment = calloc(n + ARRAY_SIZE(added) + 1, sizeof(*environment));
 	if (!environment)
 		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		if (strncmp(environ[i], "GIT_", 4) != 0)
+	for (size_t i = 0; i < n; i++)
+		if (!is_dropped(environ[i]))
 			environment[kept++] = environ[i];
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
+		environment[kept++] = added[i];
 	return environment;
+}
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	       access(path, X_OK) == 0;
+}
+
+/* The first git on PATH, allocated; NULL: none. */
+static char *find_program(void)
+{
+	const char *path = getenv("PATH");
+
+	while (path && *path) {
+		size_t length = strcspn(path, ":");
+		autofree char *file = NULL;
+
+		/* A relative directory would mean another one later. */
+		if (*path == '/' &&
+		    asprintf(&file, "%.*s/git", (int)length, path) < 0) {
+			file = NULL;
+			return NULL;
+		}
+		if (file && is_program(file))
+			return steal_pointer(&file);
+		path += length;
+		path += *path == ':';
+	}
+	return NULL;
+}
+
+/*
+ * Looked up once: whoever asks git while a session lives would otherwise run
+ * what the session has put into a directory on PATH meanwhile. Borrowed; NULL
+ * where there's no git.
+ */
+static const char *program(void)
+{
+	static char *found;
+	char *known = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
+	char *mine;
+
+	if (known)
+		return known;
+	mine = find_program();
+	if (mine &&
+	    !__atomic_compare_exchange_n(&found, &known, mine, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		free(mine);
+		return known;
+	}
+	return mine;
 }
 
 /* What the child does before it is git. The first errno of them, or 0. */
@@ -98,12 +173,15 @@ static int start(const char *const *args, int in, int out, int err,
 {
 	autofree char **argv = make_argv(args);
 	autofree char **environment = make_environment();
+	const char *file = program();
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	int e;
 
 	if (!argv || !environment)
 		return -ENOMEM;
+	if (!file)
+		return -ENOENT;
 	e = posix_spawn_file_actions_init(&actions);
 	if (e)
 		return -e;
@@ -115,8 +193,8 @@ static int start(const char *const *args, int in, int out, int err,
 
 	e = add_actions(&actions, &attributes, in, out, err);
 	if (!e)
-		e = posix_spawnp(ret_pid, "git", &actions, &attributes, argv,
-				 environment);
+		e = posix_spawn(ret_pid, file, &actions, &attributes, argv,
+				environment);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return -e;

@@ -2,7 +2,11 @@
  * Asking git. It runs in "/", so that no repository around the caller has a
  * say, with nothing on its standard input unless it is given, and in the
  * caller's environment without any GIT_* variable: those would name another
- * repository, another configuration or another program.
+ * repository, another configuration or another program. Nor may the dynamic
+ * linker's load something else, or the configuration have a trace written.
+ *
+ * Which file on PATH is git is found out once: a process that asks git first
+ * before a session can change anything won't run what the session puts there.
  */
 #ifndef WORKTREEFS_GITRUN_H
 #define WORKTREEFS_GITRUN_H

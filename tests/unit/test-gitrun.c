@@ -69,16 +69,30 @@ Test(gitrun, passes_no_git_variable)
 	autogitoutput struct git_output output = {0};
 
 	fake_git("#!/bin/sh\n"
-		 "env | grep ^GIT_\n"
+		 "env | grep -e ^GIT_ -e ^LD_ | grep -v '^GIT_TRACE2.*=0$'\n"
 		 "printf '%s|' \"$PWD\" \"$KEPT\" \"$#\" \"$1\"\n"
 		 "cat\n");
 	setenv("GIT_DIR", "/nowhere", 1);
 	setenv("GIT_CONFIG_COUNT", "1", 1);
 	setenv("GIT_EXEC_PATH", "/nowhere", 1);
+	setenv("GIT_TRACE2", "/nowhere", 1);
+	setenv("LD_LIBRARY_PATH", "/nowhere", 1);
 	setenv("KEPT", "kept", 1);
 	cr_assert_eq(git_run(args, &output), 0);
 	cr_expect_str_eq(output.out, "/|kept|2|two words|");
 	cr_expect_str_eq(getenv("GIT_DIR"), "/nowhere");
+}
+
+Test(gitrun, is_found_once)
+{
+	const char *const args[] = {"--version", NULL};
+	autogitoutput struct git_output output = {0};
+	autogitoutput struct git_output again = {0};
+
+	cr_assert_eq(git_run(args, &output), 0);
+	fake_git("#!/bin/sh\necho another\n");
+	cr_assert_eq(git_run(args, &again), 0);
+	cr_expect_str_eq(again.out, output.out);
 }
 
 Test(gitrun, doesnt_inherit_signal_habits)
