@@ -63,8 +63,9 @@ static bool is_root(const struct session_spec *spec, const char *path)
 	return false;
 }
 
+/* mend: what gives another mount point. */
 static int check_outside(const struct session_spec *spec, const char *path,
-			 char **message)
+			 const char *mend, char **message)
 {
 	autofree char *above = strdup(path);
 
@@ -77,8 +78,8 @@ static int check_outside(const struct session_spec *spec, const char *path,
 			return explain(-EINVAL, message,
 				       "the mount point '%s' lies in '%s': the "
 				       "view would contain itself; give "
-				       "another with --at DIR",
-				       path, above);
+				       "another with %s",
+				       path, above, mend);
 		if (strcmp(above, "/") == 0)
 			return 0;
 		next = path_dirname(above);
@@ -109,7 +110,10 @@ int mountpoints_choose(struct session_spec *spec, const char *session_dir,
 						: default_place(session_dir, i);
 		if (!view->mountpoint)
 			return -ENOMEM;
-		r = check_outside(spec, view->mountpoint, message);
+		/* --at is the first view's alone. */
+		r = check_outside(spec, view->mountpoint,
+				  i == 0 ? "--at DIR" : "XDG_RUNTIME_DIR",
+				  message);
 		if (r < 0)
 			return r;
 	}

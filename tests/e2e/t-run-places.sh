@@ -81,6 +81,12 @@ as_a_view() {
 		"$T_MOUNTCTL" mount) V
 	if [[ $RUN == "$M"/* ]]; then
 		t_status 2 "$who: a home: no view in itself" "${command[@]}"
+		t_like "$who: a home: but elsewhere" "$T_STDERR" "--at DIR"
+		t_status 2 "$who: a home: nor any of several" \
+			"${command[@]}" --at "$BASE/at"
+		t_like "$who: a home: but elsewhere" "$T_STDERR" \
+			"with XDG_RUNTIME_DIR"
+		t_not "$who: a home: nothing is made" test -e "$BASE/at"
 		return
 	fi
 	ok "a home: as a view" "${command[@]}"
