@@ -44,8 +44,9 @@ floors() {
 		34 mountctl/denyplan mountctl/hook_policy
 		35 mountctl/hook_rules
 		35 mountctl/mountpoints mountctl/report
-		36 mountctl/cmd_*
-		37 mountctl/main
+		36 mountctl/mounting
+		37 mountctl/cmd_*
+		38 mountctl/main
 	END
 }
 
