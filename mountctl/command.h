@@ -38,5 +38,6 @@ int cmd_log(int argc, char **argv);
 int cmd_hook(int argc, char **argv);
 int cmd_sandbox_run(int argc, char **argv);
 int cmd_why(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 
 #endif

@@ -180,6 +180,18 @@ static const struct command commands[] = {
 			   "      print the lines of the log as they are\n",
 		.run = cmd_log,
 	},
+	{
+		.name = "doctor",
+		.synopsis = "[--json]",
+		.summary = "tell what this machine can do, and how to mend it",
+		.options =
+			"  --json\n"
+			"      print JSON\n"
+			"\n"
+			"Ends with 0 where 'run' can be had, with 1 where it "
+			"can't.\n",
+		.run = cmd_doctor,
+	},
 };
 
 static const struct command *find_command(const char *name)

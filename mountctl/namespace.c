@@ -18,6 +18,7 @@
 #include "fs/lib/fileio.h"
 #include "mountctl/mountapi.h"
 #include "mountctl/output.h"
+#include "mountctl/trial.h"
 
 #define PROC_MAX (1u << 20)
 
@@ -423,62 +424,31 @@ int namespace_open_fuse(char **message)
  * Probing
  */
 
-/* In the child: the message, if any, goes to the pipe. */
-static int probe_main(int out)
+static int probe(void *arg, char **message)
 {
-	autofree char *message = NULL;
 	enum namespace_kind kind;
 	autofd int fuse = -1, fs = -1;
-	int r = namespace_enter(&kind, &message);
+	int r = namespace_enter(&kind, message);
 
-	if (r == 0) {
-		r = namespace_open_fuse(&message);
-		fuse = r;
-	}
-	if (r >= 0) {
-		fs = mount_new_fuse(fuse, S_IFDIR, 0, false);
-		if (fs < 0)
-			r = refused(fs, &message, "cannot mount FUSE");
-	}
-	if (r >= 0)
-		r = namespace_seal(kind, &message);
-	if (r >= 0)
-		return 0;
-	if (message)
-		write_all(out, message, strlen(message));
-	return -r;
+	(void)arg;
+	if (r < 0)
+		return r;
+	fuse = namespace_open_fuse(message);
+	if (fuse < 0)
+		return fuse;
+	fs = mount_new_fuse(fuse, S_IFDIR, 0, false);
+	if (fs < 0)
+		return refused(fs, message, "cannot mount FUSE");
+	return namespace_seal(kind, message);
 }
 
 int namespace_probe(char **message)
 {
-	autofree char *text = NULL;
-	autofd int in = -1;
-	int fds[2], r, status;
-	long pid;
+	int r = trial_run(probe, NULL, message);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	in = fds[0];
-	pid = syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
-	if (pid == 0)
-		_exit(probe_main(fds[1]));
-	r = pid < 0 ? -errno : 0;
-	close(fds[1]);
-	if (r < 0)
-		return r;
-	r = read_fd(in, PROC_MAX, &text, NULL);
-	while (waitpid((pid_t)pid, &status, __WALL) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (r < 0)
-		return r;
-	if (!WIFEXITED(status))
-		return explain(-EIO, message,
-			       "the trial of namespaces ended "
-			       "by a signal");
-	if (WEXITSTATUS(status) == 0)
-		return 0;
-	if (text[0])
-		explain(0, message, "%s", text);
-	return -WEXITSTATUS(status);
+	if (r == -EINTR || r == -ETIMEDOUT)
+		return explain(r, message, "the trial of namespaces was %s",
+			       r == -EINTR ? "ended by a signal"
+					   : "given up: it takes too long");
+	return r;
 }

@@ -328,3 +328,33 @@ int report_why(const char *session, const char *path, enum policy_op op,
 			put_text(object, "operation", policy_op_name(op)) &&
 			explanation_put(object, explanation));
 }
+
+static bool put_checks(cJSON *object, const struct checks *checks)
+{
+	cJSON *array = cJSON_AddArrayToObject(object, "checks");
+
+	for (size_t i = 0; array && i < checks->n; i++) {
+		const struct check *check = &checks->check[i];
+		cJSON *item = append_object(array);
+
+		if (!item || !put_text(item, "name", check->name) ||
+		    !put_text(item, "status",
+			      check_status_name(check->status)) ||
+		    !put_text(item, "detail", check->detail) ||
+		    !put_text(item, "mend", check->mend))
+			return false;
+	}
+	return array;
+}
+
+int report_diagnosis(const struct diagnosis *diagnosis)
+{
+	cJSON *object = new_object();
+
+	return print_object(
+		object,
+		object && put_text(object, "tier", tier_name(diagnosis->run)) &&
+			put_text(object, "mount",
+				 tier_name(diagnosis->mount)) &&
+			put_checks(object, diagnosis->checks));
+}

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "fs/lib/explain.h"
+#include "mountctl/checks.h"
 #include "mountctl/control.h"
 #include "mountctl/holders.h"
 #include "mountctl/sessions.h"
@@ -51,6 +52,18 @@ int report_yaml(const struct report *report);
  */
 int report_why(const char *session, const char *path, enum policy_op op,
 	       const struct explanation *explanation);
+
+/* What `mountctl doctor` has found out. */
+struct diagnosis {
+	const struct checks *checks; /* borrowed */
+	enum tier run, mount;	     /* what can be had */
+};
+
+/*
+ * { "schema_version": 1, "tier": "enforced", "mount": "view",
+ *   "checks": [{"name": "n", "status": "ok", "detail": "d", "mend": null}] }
+ */
+int report_diagnosis(const struct diagnosis *diagnosis);
 
 /* Prints JSON text so that nothing in it drives a terminal. */
 void report_json(const char *text);

@@ -29,7 +29,8 @@ floors() {
 		20 fs/control
 		21 fs/handover
 		22 fs/main
-		30 mountctl/clock mountctl/command
+		30 mountctl/checks mountctl/clock mountctl/command mountctl/links
+		30 mountctl/trial
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
 		32 mountctl/environment mountctl/gitrules mountctl/layout
@@ -39,9 +40,9 @@ floors() {
 		32 mountctl/hook_input+mountctl/hook_patch mountctl/hook_shell
 		33 mountctl/denylist mountctl/hook_place mountctl/hook_worktree
 		33 mountctl/attach mountctl/confine mountctl/holders
-		33 mountctl/join mountctl/plan
+		33 mountctl/doctor mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
-		34 mountctl/denyplan mountctl/hook_policy
+		34 mountctl/denyplan mountctl/doctor_* mountctl/hook_policy
 		35 mountctl/hook_rules
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/mounting
