@@ -517,6 +517,17 @@ static bool is_held(const struct case_file *given)
 	return held;
 }
 
+static int judge_stash_value(const struct case_file *given, char **ret_what)
+{
+	autofree char *log = NULL;
+	size_t size;
+
+	if (read_git_file(given->guard, "logs/refs/stash", &log, &size) < 0)
+		return -EROFS;
+	return judge_stash_ref((struct text){log, size}, given->new,
+			       given->guard->first_own_second, ret_what);
+}
+
 static int judge(enum judge judge, const struct case_file *given,
 		 char **ret_what)
 {
@@ -547,7 +558,7 @@ static int judge(enum judge judge, const struct case_file *given,
 			       ? 0
 			       : -EROFS;
 	case JUDGE_STASH:
-		return 0;
+		return judge_stash_value(given, ret_what);
 	case JUDGE_NONE:
 	case JUDGE_ADMIN:
 		return -EROFS;

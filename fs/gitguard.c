@@ -24,6 +24,7 @@ enum admin {
 	ADMIN_TOP,     /* worktrees itself */
 	ADMIN_DIR,     /* worktrees/ID */
 	ADMIN_CONFIG,  /* worktrees/ID/config.worktree, of the session's own */
+	ADMIN_MODULES, /* below modules, of the session's own */
 	ADMIN_OWN,     /* all else in a directory of the session's own */
 	ADMIN_LOCK,    /* a lock file of the next two */
 	ADMIN_HEAD,    /* HEAD of another's */
@@ -108,9 +109,12 @@ static enum admin admin_standing(struct gitguard *guard, const char *path)
 		return ADMIN_DIR;
 	name = strndup(id + 1, (size_t)(rest - id - 1));
 	rest++;
-	if (name && gitfiles_is_own(guard, name))
-		return strcmp(rest, "config.worktree") == 0 ? ADMIN_CONFIG
-							    : ADMIN_OWN;
+	if (name && gitfiles_is_own(guard, name)) {
+		if (strcmp(rest, "config.worktree") == 0)
+			return ADMIN_CONFIG;
+		return path_starts_with(rest, "modules", NULL) ? ADMIN_MODULES
+							       : ADMIN_OWN;
+	}
 	if (strcmp(rest, "HEAD.lock") == 0 ||
 	    strcmp(rest, "logs/HEAD.lock") == 0)
 		return ADMIN_LOCK;
@@ -152,6 +156,44 @@ static bool is_old_entry(struct view *view, const struct entry *entry,
 		inode_find(&view->table, entry->place, stx);
 
 	return is_old(view, inode, stx);
+}
+
+/* Is this a name in a tree of files and directories only? */
+static bool is_plain(struct view *view, const struct entry *entry)
+{
+	autofree char *path = NULL;
+
+	if (!place_rule(entry->place)->plain)
+		return false;
+	if (judge_of(entry->place) != JUDGE_ADMIN || !view->gitguard)
+		return true;
+	path = gitfiles_path(view->gitguard, entry->dir.inode, entry->name);
+	return !path || admin_standing(view->gitguard, path) != ADMIN_MODULES;
+}
+
+/* May something of this type get the name? */
+static int check_type(struct view *view, const struct entry *entry, mode_t type)
+{
+	return S_ISREG(type) || S_ISDIR(type) || !is_plain(view, entry)
+		       ? 0
+		       : -EROFS;
+}
+
+/*
+ * A directory that its owner can't enter any more is closed for the user's git,
+ * too. mode: the one to be set, or -1 for another owner.
+ */
+static int check_directory(const struct inode *inode, int mode, int fd)
+{
+	struct stat st;
+
+	if (inode->type != S_IFDIR || !place_rule(inode->place)->plain)
+		return 0;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return mode >= 0 && (st.st_mode & S_IRWXU & ~(mode_t)mode) == 0
+		       ? 0
+		       : -EROFS;
 }
 
 /* ---- objects and names as they stand ---------------------------------- */
@@ -200,6 +242,7 @@ static int check_admin(struct gitguard *guard, const char *path, int mode,
 		       int fd)
 {
 	switch (admin_standing(guard, path)) {
+	case ADMIN_MODULES:
 	case ADMIN_OWN:
 	case ADMIN_LOCK:
 		return 0;
@@ -251,6 +294,8 @@ static int check_object(struct view *view, struct inode *inode,
 int gitguard_object(struct view *view, struct inode *inode, enum policy_op op,
 		    int mode, int fd)
 {
+	int r = 0;
+
 	switch (op) {
 	case OP_STAT:
 	case OP_READ:
@@ -260,15 +305,17 @@ int gitguard_object(struct view *view, struct inode *inode, enum policy_op op,
 	case OP_REMOVE:
 	case OP_REPLACE:
 		return 0;
-	case OP_WRITE:
 	case OP_SETATTR:
+		r = check_directory(inode, mode, fd);
+		break;
+	case OP_WRITE:
 	case OP_SETTIMES:
 	case OP_SETXATTR:
 	case OP_LINK_SOURCE:
 		break;
 	}
-	if (judge_of(inode->place) == JUDGE_NONE)
-		return 0;
+	if (r < 0 || judge_of(inode->place) == JUDGE_NONE)
+		return r;
 	return view->gitguard ? check_object(view, inode, op, mode, fd)
 			      : -EROFS;
 }
@@ -368,6 +415,7 @@ static int check_admin_name(struct gitguard *guard, const char *path,
 			    enum policy_op op)
 {
 	switch (admin_standing(guard, path)) {
+	case ADMIN_MODULES:
 	case ADMIN_OWN:
 	case ADMIN_LOCK:
 		return 0;
@@ -450,8 +498,12 @@ void gitguard_made(struct view *view, const struct entry *entry)
 		gitfiles_add_own(guard, entry->name);
 }
 
-int gitguard_other(struct view *view, const struct entry *entry)
+int gitguard_other(struct view *view, const struct entry *entry, mode_t type)
 {
+	int r = check_type(view, entry, type);
+
+	if (r < 0)
+		return r;
 	switch (judge_of(entry->place)) {
 	case JUDGE_NONE:
 	case JUDGE_OBJECTS: /* git links what it has written there */
@@ -468,6 +520,15 @@ int gitguard_other(struct view *view, const struct entry *entry)
 		return 0;
 	}
 	return -EROFS;
+}
+
+/* A second name elsewhere would be another way to the object's bytes. */
+int gitguard_link(struct inode *source, const struct entry *entry)
+{
+	return judge_of(source->place) == JUDGE_OBJECTS &&
+			       judge_of(entry->place) != JUDGE_OBJECTS
+		       ? -EXDEV
+		       : 0;
 }
 
 /* ---- renames ---------------------------------------------------------- */
@@ -496,7 +557,10 @@ static int check_from(struct view *view, const struct rename_grant *grant,
 								       : 0;
 	case JUDGE_ADMIN:
 		admin = admin_standing(guard, path);
-		return admin == ADMIN_OWN || admin == ADMIN_LOCK ? 0 : -EROFS;
+		return admin == ADMIN_OWN || admin == ADMIN_MODULES ||
+				       admin == ADMIN_LOCK
+			       ? 0
+			       : -EROFS;
 	}
 	return -EROFS;
 }
@@ -526,6 +590,7 @@ static int check_to_admin(struct gitguard *guard, const char *path,
 			  bool *install)
 {
 	switch (admin_standing(guard, path)) {
+	case ADMIN_MODULES:
 	case ADMIN_OWN:
 	case ADMIN_LOCK:
 		return 0;
@@ -551,7 +616,7 @@ static int check_to(struct view *view, const struct rename_grant *grant,
 	switch (judge_of(grant->to.place)) {
 	case JUDGE_NONE:
 		return 0;
-	case JUDGE_STASH: /* which entries there are is for its log to say */
+	case JUDGE_STASH:
 	case JUDGE_CONFIG:
 	case JUDGE_WORKTREE_CONFIG:
 	case JUDGE_PACKED_REFS:
@@ -581,6 +646,14 @@ int gitguard_rename(struct view *view, const struct rename_grant *grant,
 	int r;
 
 	*ret_install = false;
+	r = check_type(view, &grant->to, grant->moved.stx_mode);
+	/* Of a whiteout's device, git makes nothing. */
+	if (r == 0 && (flags & RENAME_WHITEOUT))
+		r = check_type(view, &grant->from, S_IFCHR);
+	if (r == 0 && (flags & RENAME_EXCHANGE))
+		r = check_type(view, &grant->from, grant->target.stx_mode);
+	if (r < 0)
+		return r;
 	if (judge_of(grant->from.place) == JUDGE_NONE &&
 	    judge_of(grant->to.place) == JUDGE_NONE)
 		return 0;
@@ -642,6 +715,7 @@ static enum judge judgement_for(struct gitguard *guard, const struct entry *to,
 		return JUDGE_REFLOG;
 	case ADMIN_TOP:
 	case ADMIN_DIR:
+	case ADMIN_MODULES:
 	case ADMIN_OWN:
 	case ADMIN_LOCK:
 	case ADMIN_FOREIGN:

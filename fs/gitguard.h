@@ -32,8 +32,11 @@ int gitguard_open(struct view *view, struct inode *inode, int flags);
 bool gitguard_appends_only(struct inode *inode);
 /* May an open file still be written? */
 int gitguard_write(struct view *view, struct inode *inode);
-/* May the name be given to what isn't a new file: a link, a symlink, a node? */
-int gitguard_other(struct view *view, const struct entry *entry);
+/* May the name be given to what isn't a new file: a symlink, a node, or a link
+ * of something of this type (S_IFMT)? */
+int gitguard_other(struct view *view, const struct entry *entry, mode_t type);
+/* May the object get this other name? -EXDEV: no, but it can be copied. */
+int gitguard_link(struct inode *source, const struct entry *entry);
 /* May op be done to the name? Not for renames. */
 int gitguard_name(struct view *view, const struct entry *entry,
 		  enum policy_op op);

@@ -267,16 +267,38 @@ static int check_entry(const struct entry *entry, enum policy_op op)
 }
 
 int guard_other_name(struct view *view, uint64_t parent, const char *name,
-		     struct entry *ret_entry)
+		     mode_t type, struct entry *ret_entry)
 {
 	autoentry struct entry entry = ENTRY_NONE;
 	int r = guard_name(view, parent, name, OP_CREATE, &entry);
 
 	if (r < 0)
 		return r;
-	r = gitguard_other(view, &entry);
+	r = gitguard_other(view, &entry, type);
 	if (r < 0)
 		return denied_name(view, r, &entry, OP_CREATE, NULL);
+	*ret_entry = entry;
+	entry = ENTRY_NONE;
+	return 0;
+}
+
+int guard_link(struct view *view, uint64_t nodeid, uint64_t parent,
+	       const char *name, struct hold *ret_source,
+	       struct entry *ret_entry)
+{
+	autoinode struct inode *source = inode_get(&view->table, nodeid);
+	autoentry struct entry entry = ENTRY_NONE;
+	int r;
+
+	if (!source)
+		return -ESTALE;
+	r = guard_other_name(view, parent, name, source->type, &entry);
+	if (r == 0)
+		r = gitguard_link(source, &entry);
+	if (r == 0)
+		r = guard_object(view, nodeid, OP_LINK_SOURCE, ret_source);
+	if (r < 0)
+		return r;
 	*ret_entry = entry;
 	entry = ENTRY_NONE;
 	return 0;
@@ -486,8 +508,12 @@ static int open_and_truncate(struct view *view, struct inode *inode, int flags,
 {
 	int backing = backing_flags(inode, flags);
 	autofd int fd = -1;
-	int r = open_inode(inode, backing, ret_stx, &fd);
+	int r;
 
+	/* In a session in a session, the outer one wants to be told, too. */
+	if (open_writes(flags) && gitguard_appends_only(inode))
+		backing |= O_APPEND;
+	r = open_inode(inode, backing, ret_stx, &fd);
 	if (r == -EMFILE && inode_table_shrink(inode->table))
 		r = open_inode(inode, backing, ret_stx, &fd);
 	/* An append-only file (chattr +a) wants to be told so. */

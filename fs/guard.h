@@ -26,9 +26,13 @@ int guard_object(struct view *view, uint64_t nodeid, enum policy_op op,
 /* A name that op may be done to. */
 int guard_name(struct view *view, uint64_t parent, const char *name,
 	       enum policy_op op, struct entry *ret_entry);
-/* OP_CREATE for what isn't a new file: a link, a symlink, a device, a pipe. */
+/* OP_CREATE for a symlink, a device, a pipe, a socket. type: its S_IFMT. */
 int guard_other_name(struct view *view, uint64_t parent, const char *name,
-		     struct entry *ret_entry);
+		     mode_t type, struct entry *ret_entry);
+/* The same for another link of an object, and the object itself. */
+int guard_link(struct view *view, uint64_t nodeid, uint64_t parent,
+	       const char *name, struct hold *ret_source,
+	       struct entry *ret_entry);
 /* The directory that was granted has been made. */
 void guard_made(struct view *view, const struct entry *entry);
 
@@ -53,7 +57,8 @@ int guard_install(struct view *view, const struct rename_grant *grant);
 
 /*
  * Opens the object with the flags of open(2): O_TRUNC is done once the file is
- * known to be the right one, O_APPEND is left out (the kernel gives offsets),
+ * known to be the right one, O_APPEND is left out (the kernel gives offsets)
+ * but where the file may only grow,
  * O_CREAT, O_EXCL and O_NOCTTY mean nothing here. The descriptor is owned by
  * the caller. Directories are opened for reading. ret_stx: as it was before
  * O_TRUNC.

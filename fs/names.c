@@ -182,7 +182,8 @@ static int do_mknod(struct view *view, fuse_req_t req, fuse_ino_t parent,
 	autoentry struct entry entry = ENTRY_NONE;
 	int r = S_ISREG(mode)
 			? guard_name(view, parent, name, OP_CREATE, &entry)
-			: guard_other_name(view, parent, name, &entry);
+			: guard_other_name(view, parent, name, mode & S_IFMT,
+					   &entry);
 
 	if (r == 0)
 		r = caller_umask(req);
@@ -237,7 +238,7 @@ static int do_symlink(struct view *view, fuse_ino_t parent, const char *name,
 {
 	autoentry struct entry entry = ENTRY_NONE;
 	autofree char *real = NULL;
-	int r = guard_other_name(view, parent, name, &entry);
+	int r = guard_other_name(view, parent, name, S_IFLNK, &entry);
 
 	if (r < 0)
 		return r;
@@ -357,10 +358,8 @@ static int do_link(struct view *view, fuse_ino_t ino, fuse_ino_t newparent,
 {
 	autoentry struct entry entry = ENTRY_NONE;
 	autohold struct hold source = HOLD_NONE;
-	int r = guard_other_name(view, newparent, newname, &entry);
+	int r = guard_link(view, ino, newparent, newname, &source, &entry);
 
-	if (r == 0)
-		r = guard_object(view, ino, OP_LINK_SOURCE, &source);
 	if (r < 0)
 		return r;
 	/* The link in /proc is followed, what it leads to isn't. */

@@ -23,14 +23,17 @@ struct row {
 	enum judge judge;
 	enum caching caching;
 	bool pattern;
+	bool plain;
 	bool lock; /* the same for NAME.lock */
 	enum when when;
 	const char *reason;
 };
 
 #define READ_ONLY .access = ACCESS_RO, .caching = CACHING_NONE
-#define OPEN .access = ACCESS_RW, .caching = CACHING_NONE
-#define JUDGED(by) .access = ACCESS_RW, .caching = CACHING_NONE, .judge = (by)
+/* The user's git writes here, too, and must find no symlink to follow. */
+#define OPEN .access = ACCESS_RW, .caching = CACHING_NONE, .plain = true
+#define FREE .access = ACCESS_RW, .caching = CACHING_NONE
+#define JUDGED(by) OPEN, .judge = (by)
 
 #define MAINS_INDEX "the main checkout's index"
 #define MAINS_STATE "an operation of the main checkout's"
@@ -39,6 +42,10 @@ struct row {
 
 /* Relative to G. */
 static const struct row git_rows[] = {
+	{"", OPEN, .reason = "commits land here"},
+	{"annex", FREE, .reason = "git-annex's own"},
+	{"lfs", FREE, .reason = "git-lfs's own"},
+
 	/* Decides what git does on the user's side, or runs there. */
 	{"hooks", READ_ONLY, .reason = "hooks run on the user's side"},
 	{"info", READ_ONLY,
@@ -88,7 +95,7 @@ static const struct row git_rows[] = {
 	{"logs/refs/stash", JUDGED(JUDGE_STASH_LOG),
 	 .reason = "what was stashed before the session stays"},
 	{"objects", .access = ACCESS_RW, .caching = CACHING_OBJECTS,
-	 .judge = JUDGE_OBJECTS,
+	 .plain = true, .judge = JUDGE_OBJECTS,
 	 .reason = "what was committed before the session stays"},
 	{"objects/info", OPEN, .reason = "git keeps it up"},
 	{"objects/info/alternates", READ_ONLY,
@@ -109,6 +116,9 @@ static const struct row admin_rows[] = {
 	 .reason = "git's pointers to and from the worktree"},
 	{"config.worktree", JUDGED(JUDGE_WORKTREE_CONFIG),
 	 .reason = "the config changes in safe keys only"},
+	{"fsmonitor--daemon.ipc", FREE, .reason = "a socket of git's"},
+	{"modules", FREE,
+	 .reason = "git directories of the worktree's submodules"},
 };
 
 /* Relative to W. */
@@ -181,6 +191,7 @@ static int add_rule(struct session_spec *spec, const char *dir,
 		.caching = row->caching,
 		.judge = denied ? JUDGE_NONE : row->judge,
 		.pattern = row->pattern,
+		.plain = row->plain && !denied,
 	};
 
 	reason = strdup(denied ? "--git-config=deny" : row->reason);

@@ -114,7 +114,7 @@ char *temporary_name(const char *prefix)
 	char *name;
 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
-	    asprintf(&name, "%s.tmp-%016" PRIx64, prefix, random) < 0)
+	    asprintf(&name, "%s.tmp-%016" PRIx64 ".lock", prefix, random) < 0)
 		return NULL;
 	return name;
 }

@@ -30,14 +30,16 @@ int write_all(int fd, const void *data, size_t size);
  * whatever the umask is. 0 or -errno, and then the old file is what it was.
  *
  * Nothing is synced: this is for files that mean nothing after a crash of the
- * machine. A writer that was killed leaves "NAME.tmp-" and 16 hex digits.
+ * machine. A writer that was killed leaves "NAME.tmp-", 16
+ * hex digits and ".lock".
  */
 int write_file_at(int dirfd, const char *name, const void *data, size_t size,
 		  mode_t mode);
 
 /*
- * A name that nothing else is likely to have: prefix, ".tmp-" and a random
- * number. Allocated; NULL when out of memory.
+ * A name that nothing else is likely to have: prefix, ".tmp-", a random number
+ * and ".lock", which is what git calls files of this kind, so that they can be
+ * made where a git guard holds the others. Allocated; NULL when out of memory.
  */
 char *temporary_name(const char *prefix);
 /*

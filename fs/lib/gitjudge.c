@@ -183,6 +183,37 @@ int judge_stash_log(struct text old, struct text new, time_t older_than,
 	return 0;
 }
 
+/* What the reflog says the ref is; empty: nothing. */
+static struct text last_value(struct text log)
+{
+	struct text line, tail, value = {0};
+	uint64_t when;
+
+	while (text_take_line(&log, &line)) {
+		size_t size = object_name_length(line);
+
+		if (!line_time(line, &when, &tail))
+			continue;
+		value = text_from(line, size + 1);
+		value.size = object_name_length(value);
+	}
+	return value;
+}
+
+int judge_stash_ref(struct text log, struct text new, time_t older_than,
+		    char **ret_what)
+{
+	struct text value = last_value(log), line;
+
+	if (!stash_log_has_older(log, older_than))
+		return 0;
+	if (text_take_line(&new, &line) && new.size == 0 &&
+	    line.size == value.size + 1 && line.data[value.size] == '\n' &&
+	    text_equal((struct text){line.data, value.size}, value))
+		return 0;
+	return refuse(ret_what, text_of("refs/stash"));
+}
+
 bool stash_log_has_older(struct text log, time_t older_than)
 {
 	return older_beginning(log, older_than).size > 0;

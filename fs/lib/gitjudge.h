@@ -100,6 +100,13 @@ int judge_reflog(struct text old, struct text new, time_t older_than,
  */
 int judge_stash_log(struct text old, struct text new, time_t older_than,
 		    char **ret_what);
+/*
+ * May the stash's ref be replaced? Where its reflog has such lines, only with
+ * what the last line says: git writes that first, and finds no entry by a ref
+ * that leads elsewhere.
+ */
+int judge_stash_ref(struct text log, struct text new, time_t older_than,
+		    char **ret_what);
 /* Are there such lines? */
 bool stash_log_has_older(struct text log, time_t older_than);
 

@@ -533,6 +533,22 @@ static int below_root(const struct rule *rule, const char *root,
 	return 1;
 }
 
+/* A stronger rw rule opens the path, and leaves plain what is. */
+static void keep_plain(struct rules *rules)
+{
+	for (size_t i = 0; i < rules->n; i++) {
+		const struct rule *plain = &rules->rule[i];
+
+		for (size_t k = 0; plain->plain && k < rules->n; k++) {
+			struct rule *rule = &rules->rule[k];
+
+			if (rule->access == ACCESS_RW &&
+			    strcmp(rule->path, plain->path) == 0)
+				rule->plain = true;
+		}
+	}
+}
+
 static int policy_build(struct policy *policy, const char *root,
 			const struct policy_names *names, char **ret_conflict)
 {
@@ -545,6 +561,7 @@ static int policy_build(struct policy *policy, const char *root,
 	r = find_conflict(&policy->rules, ret_conflict);
 	if (r < 0)
 		return r;
+	keep_plain(&policy->rules);
 	policy->root = node_new("", false);
 	if (!policy->root)
 		return -ENOMEM;

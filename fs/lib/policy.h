@@ -80,6 +80,12 @@ struct rule {
 	enum caching caching;
 	enum judge judge;
 	bool pattern; /* components may hold the wildcards of fnmatch(3) */
+	/*
+	 * An rw tree of files and directories: nothing else is made in it or
+	 * moved there, and its directories stay the owner's to use. That holds
+	 * for a stronger rw rule at the same path, too.
+	 */
+	bool plain;
 	char *reason; /* why, for people; never NULL */
 };
 

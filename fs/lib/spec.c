@@ -314,6 +314,7 @@ static bool put_rules(cJSON *object, const struct rules *rules)
 		    !put_text(item, "caching", caching_name(rule->caching)) ||
 		    !put_text(item, "judge", judge_name(rule->judge)) ||
 		    !cJSON_AddBoolToObject(item, "pattern", rule->pattern) ||
+		    !cJSON_AddBoolToObject(item, "plain", rule->plain) ||
 		    !put_text(item, "reason", rule->reason))
 			return false;
 	}
@@ -486,6 +487,7 @@ static int get_rule(const cJSON *item, struct rules *rules)
 	if (r < 0)
 		return r;
 	if (!path || get_bool(item, "pattern", &rule.pattern) < 0 ||
+	    get_bool(item, "plain", &rule.plain) < 0 ||
 	    access_parse(get_word(item, "access"), &rule.access) < 0 ||
 	    origin_parse(get_word_or(item, "origin", "command line"),
 			 &rule.origin) < 0 ||

@@ -13,8 +13,8 @@
  *   "views": [{"root": "/r", "mountpoint": "/r", "pinned": ["wt"]}],
  *   "native": ["/r/wt"], "fuse_options": [],
  *   "rules": [{"path": "/r", "access": "ro", "origin": "default",
- *              "caching": "tree", "judge": "none", "pattern": false, "reason":
- * "..."}] }
+ *              "caching": "tree", "judge": "none", "pattern": false,
+ *              "plain": false, "reason": "..."}] }
  *
  * Bytes of a path that aren't UTF-8, and '%' itself before two hexadecimal
  * digits, are written as %XX in JSON: text that isn't valid UTF-8 has no other

@@ -547,6 +547,35 @@ Test(gitjudge, reflogs_with_nuls)
 	cr_assert_eq(judge_reflog(RAW("a\0"), RAW("a"), 0, NULL), -EROFS);
 }
 
+Test(gitjudge, stash_leads_to_its_entries)
+{
+	static const char log[] = ONE " " TWO " A <a> 100 +0200\tx\n";
+	static const char longer[] = ONE " " TWO " A <a> 100 +0200\tx\n"
+					 "garbage\n";
+	static const char *const bad[] = {
+		"",  "x\n",	 "x",	    ONE "\n",
+		TWO, TWO "\n\n", TWO "2\n", "ref: refs/heads/main\n",
+	};
+	autofree char *what = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		cr_assert_eq(judge_stash_ref(text_of(log), text_of(bad[i]), 300,
+					     NULL),
+			     -EROFS, "%s", bad[i]);
+		cr_assert_eq(judge_stash_ref(text_of(log), text_of(bad[i]), 100,
+					     NULL),
+			     0, "%s", bad[i]);
+	}
+	cr_assert_eq(
+		judge_stash_ref(text_of(log), text_of(TWO "\n"), 300, NULL), 0);
+	cr_assert_eq(
+		judge_stash_ref(text_of(longer), text_of(TWO "\n"), 300, NULL),
+		0);
+	cr_assert_eq(judge_stash_ref(text_of(log), text_of("x"), 300, &what),
+		     -EROFS);
+	cr_assert_str_eq(what, "refs/stash");
+}
+
 static void expect_stash(const char *old, const char *new, time_t older_than,
 			 const char *what)
 {
