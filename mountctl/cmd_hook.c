@@ -17,6 +17,7 @@
 #include "mountctl/command.h"
 #include "mountctl/hook_input.h"
 #include "mountctl/hook_rules.h"
+#include "mountctl/hook_session.h"
 #include "mountctl/hook_worktree.h"
 #include "mountctl/options.h"
 #include "mountctl/output.h"
@@ -76,6 +77,8 @@ enum {
 	OPT_FORMAT,
 	OPT_FAIL,
 	OPT_BASE,
+	OPT_SESSION_FIRST,
+	OPT_EXPLICIT,
 };
 
 static const struct option long_options[] = {
@@ -86,6 +89,8 @@ static const struct option long_options[] = {
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"fail", required_argument, NULL, OPT_FAIL},
 	{"base", required_argument, NULL, OPT_BASE},
+	{"session-first", no_argument, NULL, OPT_SESSION_FIRST},
+	{"explicit", no_argument, NULL, OPT_EXPLICIT},
 	OPTION_ROWS_END,
 };
 
@@ -93,6 +98,8 @@ struct hook {
 	const char *name;   /* -n, or NULL; this and the next two borrowed */
 	const char *policy; /* or NULL */
 	const char *base;   /* of worktrees that are made, or NULL */
+	bool session_first; /* a session around counts, and lists do not then */
+	bool explicitly;    /* answers on stdout, too, to those who want it */
 	bool has_format;
 	enum hook_format format;
 	struct strings *words; /* operands belong to this list; or NULL */
@@ -173,6 +180,12 @@ static int take_option(struct hook *hook, int option, const char *argument)
 	case OPT_BASE:
 		hook->base = argument;
 		return STATUS_OK;
+	case OPT_SESSION_FIRST:
+		hook->session_first = true;
+		return STATUS_OK;
+	case OPT_EXPLICIT:
+		hook->explicitly = true;
+		return STATUS_OK;
 	case 'h':
 		return STATUS_HELP;
 	default:
@@ -205,9 +218,9 @@ static int failed(int r, const char *message)
 	return failure_status;
 }
 
-static int find_rules(struct hook *hook, char **message)
+/* What the command line names. */
+static int find_named(struct hook *hook, char **message)
 {
-	bool named = hook->name || hook->policy || hook->rules.list.deny.n > 0;
 	int r = denylist_resolve(&hook->rules.list, message);
 
 	if (r == 0 && hook->policy && !hook_policy_is_off()) {
@@ -217,9 +230,44 @@ static int find_rules(struct hook *hook, char **message)
 	}
 	if (r == 0 && hook->name)
 		r = hook_rules_add_named(&hook->rules, hook->name, message);
-	if (r == 0 && !named)
-		r = hook_rules_find(&hook->rules, &hook->input.places, message);
 	return r;
+}
+
+static int find_rules(struct hook *hook, char **message)
+{
+	bool named = hook->name || hook->policy || hook->rules.list.deny.n > 0;
+	int r = 0;
+
+	if (!named || hook->session_first)
+		r = hook_rules_find(&hook->rules, &hook->input.places, message);
+	if (r < 0)
+		return r;
+	if (hook->session_first && hook->rules.n_sessions > 0) {
+		denylist_release(&hook->rules.list);
+		return 0;
+	}
+	return named ? find_named(hook, message) : 0;
+}
+
+static enum hook_format format_of(const struct hook *hook)
+{
+	return hook->has_format ? hook->format : hook->input.format;
+}
+
+static void deny(const struct hook *hook, const struct hook_denial *denial)
+{
+	const char *why = denial->why ? denial->why : "denied";
+	autofree char *answer =
+		hook->explicitly
+			? hook_answer(format_of(hook), why, denial->twin)
+			: NULL;
+
+	say("%s", why);
+	if (denial->twin)
+		detail("in this worktree it is '%s': use that path",
+		       denial->twin);
+	if (answer)
+		printf("%s\n", answer);
 }
 
 static int answer_call(struct hook *hook)
@@ -235,10 +283,7 @@ static int answer_call(struct hook *hook)
 		return failed(r, message);
 	if (r > 0)
 		return STATUS_OK;
-	say("%s", denial.why ? denial.why : "denied");
-	if (denial.twin)
-		detail("in this worktree it is '%s': use that path",
-		       denial.twin);
+	deny(hook, &denial);
 	hook_denial_release(&denial);
 	return STATUS_DENIED;
 }
@@ -292,25 +337,83 @@ static int answer_end(const struct hook *hook)
 	return STATUS_OK;
 }
 
-static int answer_create(struct hook *hook)
+/* The session that has a say in where worktrees are made; NULL: none has. */
+static const struct session_spec *place_for_worktrees(const struct hook *hook)
 {
-	autofree char *message = NULL, *path = NULL;
 	const struct hook_rules *rules = &hook->rules;
-	const char *start;
-	int r = find_rules(hook, &message);
+	const struct session_spec *spec =
+		rules->n_sessions > 0 ? &rules->sessions[0].spec : NULL;
+
+	return spec && (rules->inside || spec->worktrees_dir) ? spec : NULL;
+}
+
+/* Where the repository is found: not in a view of it. */
+static const char *place_of_repository(const struct hook *hook)
+{
+	const struct hook_rules *rules = &hook->rules;
+	const struct session_spec *spec =
+		rules->n_sessions > 0 ? &rules->sessions[0].spec : NULL;
+
+	if (spec && !rules->inside && spec->main)
+		return spec->main;
+	return hook->input.places.s[0];
+}
+
+/*
+ * The harness's own process runs already and can't be put behind the guard: it
+ * gets a view to work in. *path is that then.
+ */
+static int guard_worktree(const struct hook *hook, char **path, bool made,
+			  char **message)
+{
+	char *directory = NULL;
+	int r = hook_session_start(*path, hook->input.name, &directory,
+				   message);
+
+	if (r == 0) {
+		free(*path);
+		*path = directory;
+		return 0;
+	}
+	if (failure_status != STATUS_OK) {
+		if (made)
+			hook_worktree_undo(*path);
+		return r;
+	}
+	warn("NO GUARD for '%s': %s", *path,
+	     *message ? *message : strerror(-r));
+	return 0;
+}
+
+static int create(struct hook *hook, char **ret_path, char **message)
+{
+	const struct session_spec *spec;
+	int r = find_rules(hook, message);
 
 	if (r == 0 && (!hook->input.name || hook->input.places.n == 0))
-		r = explain(-EINVAL, &message,
+		r = explain(-EINVAL, message,
 			    "the hook's input is malformed: 'name' and 'cwd' "
 			    "are missing");
 	if (r < 0)
-		return failed(r, message);
-	start = hook->input.places.s[0];
-	r = hook_worktree_create(
-		rules->n_sessions > 0 ? &rules->sessions[0].spec : NULL, start,
-		hook->input.name, hook->base, &path, &message);
+		return r;
+	spec = place_for_worktrees(hook);
+	r = hook_worktree_create(spec, place_of_repository(hook),
+				 hook->input.name, hook->base, ret_path,
+				 message);
+	if (r < 0 || spec)
+		return r;
+	return guard_worktree(hook, ret_path, r == 1, message);
+}
+
+/* Any status but 0 has the harness go without the worktree. */
+static int answer_create(struct hook *hook)
+{
+	autofree char *message = NULL, *path = NULL;
+	int r = create(hook, &path, &message);
+
 	if (r < 0) {
-		say("cannot make the worktree '%s': %s", hook->input.name,
+		say("cannot make the worktree '%s': %s",
+		    hook->input.name ? hook->input.name : "",
 		    message ? message : strerror(-r));
 		return STATUS_DENIED;
 	}
@@ -319,16 +422,22 @@ static int answer_create(struct hook *hook)
 }
 
 /* It can't refuse: what stays is told. */
-static int answer_remove(const struct hook *hook)
+static int answer_remove(struct hook *hook)
 {
 	autofree char *message = NULL;
 	const char *path = hook->input.worktree_path;
-	int r = path && path[0] == '/'
-			? hook_worktree_remove(path, &message)
-			: explain(-EINVAL, &message,
-				  "the hook's input is malformed: "
-				  "'worktree_path' is missing");
+	int r;
 
+	/* Whatever these are, and be it a view that has died: */
+	find_rules(hook, NULL);
+	if (!path || path[0] != '/')
+		r = explain(-EINVAL, &message,
+			    "the hook's input is malformed: 'worktree_path' "
+			    "is missing");
+	else if (hook->rules.inside)
+		r = hook_worktree_remove(path, &message);
+	else
+		r = hook_session_remove(path, &message);
 	if (r < 0)
 		say("%s", message ? message : strerror(-r));
 	return STATUS_OK;
@@ -374,12 +483,27 @@ static int read_input(struct hook *hook, char **message)
 				&hook->input, message);
 }
 
+/* A call that is let through for whatever reason. */
+static void allow(const struct hook *hook)
+{
+	autofree char *text = NULL;
+
+	if (!hook->explicitly || hook->input.event != HOOK_CALL)
+		return;
+	text = hook_answer(format_of(hook), NULL, NULL);
+	if (text)
+		printf("%s\n", text);
+}
+
 static int judge(struct hook *hook)
 {
 	autofree char *message = NULL;
 	int r = read_input(hook, &message);
+	int status = r < 0 ? failed(r, message) : answer(hook);
 
-	return r < 0 ? failed(r, message) : answer(hook);
+	if (status == STATUS_OK)
+		allow(hook);
+	return status;
 }
 
 int cmd_hook(int argc, char **argv)

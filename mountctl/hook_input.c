@@ -770,3 +770,29 @@ char *hook_context(enum hook_format format, const char *text)
 	cJSON_Delete(object);
 	return answer;
 }
+
+/*
+ * Only Cursor's: elsewhere an answer that allows is an error, or takes the
+ * user's own confirmation away.
+ */
+char *hook_answer(enum hook_format format, const char *why, const char *twin)
+{
+	autofree char *advice = NULL;
+	cJSON *object;
+	char *answer;
+
+	if (format != HOOK_CURSOR)
+		return NULL;
+	if (why && twin && asprintf(&advice, "%s; use '%s'", why, twin) < 0)
+		advice = NULL;
+	object = cJSON_CreateObject();
+	cJSON_AddStringToObject(object, "permission", why ? "deny" : "allow");
+	if (why) {
+		cJSON_AddStringToObject(object, "user_message", why);
+		cJSON_AddStringToObject(object, "agent_message",
+					advice ? advice : why);
+	}
+	answer = object ? cJSON_PrintUnformatted(object) : NULL;
+	cJSON_Delete(object);
+	return answer;
+}

@@ -83,6 +83,13 @@ int hook_input_parse(char *text, size_t size, const enum hook_format *format,
  */
 char *hook_context(enum hook_format format, const char *text);
 
+/*
+ * An explicit answer on a call, for those harnesses that may insist on one:
+ * allocated; NULL: it takes none, or out of memory. why NULL: the call is
+ * allowed. twin: the path to use instead, or NULL.
+ */
+char *hook_answer(enum hook_format format, const char *why, const char *twin);
+
 /* Appends; copies the path. 0 or -ENOMEM. */
 int hook_targets_add(struct hook_targets *targets, const char *path,
 		     enum policy_op op);

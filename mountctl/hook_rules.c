@@ -75,6 +75,7 @@ static int add_snapshot(struct hook_rules *rules, const char *name,
 			       "us from '%s': %s",
 			       variable, strerror(-r));
 	}
+	rules->inside = true;
 	r = add_session(rules, &record);
 	return r < 0 ? r : 1;
 }

@@ -19,6 +19,7 @@ struct hook_rules {
 	/* Of sessions; of the one around us only the spec. Owned. */
 	struct record *sessions;
 	size_t n_sessions;
+	bool inside; /* this process is in the session */
 	struct denylist list;
 	bool has_policy;
 	struct hook_policy policy;

@@ -273,8 +273,9 @@ static int create_in(const struct session_spec *spec,
 		r = add_worktree(top, path, name, base, message);
 		if (r == 0 && repo->main)
 			copy_included(top, path);
+		r = r < 0 ? r : 1;
 	}
-	if (r == 0)
+	if (r >= 0)
 		*ret_path = steal_pointer(&path);
 	return r;
 }
@@ -319,6 +320,25 @@ static int check_head(const char *path, char **message)
 	return r;
 }
 
+static int check_status(const char *path, char **message)
+{
+	autofree char *changes = NULL;
+	int r = RUN_GIT(path, &changes, message, "status", "--porcelain",
+			"--untracked-files=normal");
+
+	if (r == 0 && changes[0])
+		return explain(-EBUSY, message,
+			       "'%s' stays: it holds uncommitted work", path);
+	return r;
+}
+
+int hook_worktree_check(const char *path, char **message)
+{
+	int r = check_status(path, message);
+
+	return r < 0 ? r : check_head(path, message);
+}
+
 static int remove_from(const struct gitrepo *repo, ssize_t index,
 		       const char *path, char **message)
 {
@@ -355,4 +375,18 @@ int hook_worktree_remove(const char *path, char **message)
 	r = remove_from(&repo, index, real, message);
 	gitrepo_release(&repo);
 	return r;
+}
+
+void hook_worktree_undo(const char *path)
+{
+	autofree char *branch = NULL, *git_dir = NULL;
+
+	if (RUN_GIT(path, &branch, NULL, "symbolic-ref", "--short", "HEAD") <
+		    0 ||
+	    RUN_GIT(path, &git_dir, NULL, "rev-parse", "--git-common-dir") < 0)
+		return;
+	branch[strcspn(branch, "\n")] = '\0';
+	git_dir[strcspn(git_dir, "\n")] = '\0';
+	if (hook_worktree_remove(path, NULL) == 0)
+		RUN_GIT(git_dir, NULL, NULL, "branch", "--quiet", "-d", branch);
 }

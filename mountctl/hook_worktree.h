@@ -17,11 +17,18 @@
  * spec: the session around us, or NULL. One without a directory of worktrees
  * can't make any: -EPERM.
  *
- * ret_path: absolute, real. 0, or -errno with a message.
+ * ret_path: absolute, real. 1 where it was made, 0 where it was there already,
+ * or -errno with a message.
  */
 int hook_worktree_create(const struct session_spec *spec, const char *start,
 			 const char *name, const char *base, char **ret_path,
 			 char **message);
+
+/* Takes back one that was just made, with its branch, as far as it can. */
+void hook_worktree_undo(const char *path);
+
+/* Could it be removed but for its lock? 0, or -EBUSY with a message. */
+int hook_worktree_check(const char *path, char **message);
 
 /*
  * Removes a worktree as `git worktree remove` without force does it: nothing is

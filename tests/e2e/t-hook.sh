@@ -113,6 +113,43 @@ by_lists() {
 	t_status 2 "$who: an empty path" hook '{}' --deny ""
 }
 
+# By lists where there is no session; an answer that Cursor may insist on.
+in_settings() {
+	local cursor='"cursor_version":"2","conversation_id":"c"'
+	local call='"hook_event_name":"preToolUse","tool_name":"Write"'
+	verdict 2 "lists in settings, without a session" \
+		"$(call "$W" Write "$M/docs/x")" --session-first --deny "$M" \
+		--allow "$W"
+	s_hold wt --rw docs
+	verdict 0 "lists in settings, and a session that knows better" \
+		"$(call "$W" Write "$M/docs/x")" --session-first --deny "$M" \
+		--allow "$W"
+	verdict 2 "the same without its say" \
+		"$(call "$W" Write "$M/docs/x")" --deny "$M" --allow "$W"
+	verdict 2 "lists in settings, for what that session denies" \
+		"$(call "$W" Write "$M/src/x")" --session-first \
+		--deny "$BASE/nothing"
+	s_release
+	t_status 0 "$who: an explicit answer, allowed" hook \
+		"{$cursor,$call,\"tool_input\":{\"path\":\"$W/x\"}}" \
+		--explicit --deny "$M" --allow "$W"
+	t_is "$who: is printed" "$T_STDOUT" '{"permission":"allow"}'
+	t_status 2 "$who: an explicit answer, denied" hook \
+		"{$cursor,$call,\"cwd\":\"$W\",\"tool_input\":{\"path\":\
+\"$M/x\"}}" --explicit --deny "$M" --allow "$W"
+	t_like "$who: is printed, too" "$T_STDOUT" \
+		"^\{\"permission\":\"deny\",\"user_message\":.*agent_message.*$W/x"
+	t_status 2 "$who: malformed" hook "{" --explicit
+	t_is "$who: has none" "$T_STDOUT" ""
+	t_status 0 "$who: open on that, for Cursor" \
+		hook "{" --explicit --fail=open --format=cursor
+	t_is "$who: is printed" "$T_STDOUT" '{"permission":"allow"}'
+	verdict 0 "an explicit answer that nobody may be given" \
+		"$(call "$W" Write "$W/x")" --explicit --deny "$M" --allow "$W"
+	verdict 2 "nor of a denial" \
+		"$(call "$W" Write "$M/x")" --explicit --deny "$M" --allow "$W"
+}
+
 by_policy() {
 	printf '{"allowedRoots":["%s"],"deniedRoots":["%s"]}' "$W" "$BASE" \
 		>"$BASE/policy.json"
@@ -208,8 +245,53 @@ childless() {
 	printf '%s' "$1" | "${as[@]}" "$T_MOUNTCTL" hook
 }
 
+# As the harness does it that works there.
+in_view() {
+	printf '%s' "$2" | s_as env -C "$1" "$T_MOUNTCTL" hook
+}
+
+# What else WorktreeCreate meets once there is the worktree `task`.
+worktree_taken() {
+	local other=$BASE/other
+	t_repo "$other" && s_own "$other"
+	t_status 0 "$who: WorktreeCreate of the same name elsewhere" \
+		hook "$(event WorktreeCreate ',"name":"task"' "$other")"
+	t_is "$who: takes the next name" "$T_STDOUT" \
+		"$RUN/task.2/view/.claude/worktrees/task"
+	t_status 0 "$who: WorktreeRemove of that" hook "$(event WorktreeRemove \
+		",\"worktree_path\":\"$T_STDOUT\"")"
+	t_is "$who: says nothing" "$T_STDERR" ""
+	t_status 0 "$who: WorktreeCreate from within another's view" \
+		in_view "$RUN/task/view/.claude/worktrees/task" \
+		"$(event WorktreeCreate ',"name":"next"' \
+			"$RUN/task/view/.claude/worktrees/task")"
+	t_is "$who: is beside that" "$T_STDOUT" \
+		"$RUN/next/view/.claude/worktrees/next"
+	t_ok "$who: in main" test -e "$M/.claude/worktrees/next"
+	t_status 0 "$who: WorktreeRemove of it" hook "$(event WorktreeRemove \
+		",\"worktree_path\":\"$M/.claude/worktrees/next\"")"
+	rm -rf "$other"
+	as+=(env WORKTREEFS_BIN="$BASE/none")
+	t_status 2 "$who: WorktreeCreate where nothing can be mounted" \
+		hook "$(event WorktreeCreate ',"name":"bare"' "$M")"
+	t_is "$who: prints nothing" "$T_STDOUT" ""
+	t_not "$who: leaves no worktree" test -e "$M/.claude/worktrees/bare"
+	t_is "$who: and no branch" \
+		"$(git -C "$M" branch --list worktree-bare)" ""
+	t_status 0 "$who: ... and with --fail=open" hook "$(event \
+		WorktreeCreate ',"name":"bare"' "$M")" --fail=open
+	t_is "$who: makes the worktree alone" "$T_STDOUT" \
+		"$M/.claude/worktrees/bare"
+	t_like "$who: and says so loudly" "$T_STDERR" "NO GUARD"
+	t_status 0 "$who: WorktreeRemove of one without a session" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$T_STDOUT\"")"
+	t_not "$who: removes it" test -e "$M/.claude/worktrees/bare"
+	unset 'as[-1]' 'as[-1]'
+}
+
 worktrees() {
-	local made=$M/.claude/worktrees/task
+	local made=$M/.claude/worktrees/task view=$RUN/task/view
+	view+=/.claude/worktrees/task
 	printf '*.env\n/cache/\n' >"$M/.worktreeinclude"
 	cat "$M/.worktreeinclude" >>"$M/.git/info/exclude"
 	mkdir -p "$M/cache/deep"
@@ -219,7 +301,13 @@ worktrees() {
 	s_own "$M"
 	t_status 0 "$who: WorktreeCreate" \
 		hook "$(event WorktreeCreate ',"name":"task"' "$M")"
-	t_is "$who: prints the worktree, and nothing else" "$T_STDOUT" "$made"
+	t_is "$who: prints where to work, and nothing else" "$T_STDOUT" "$view"
+	t_is "$who: ... a path without symlinks" \
+		"$(s_as realpath -e "$view")" "$view"
+	t_ok "$who: ... that can be written" s_as touch "$view/new"
+	t_ok "$who: ... and is the worktree" s_as rm "$made/new"
+	t_errno EROFS "$who: ... while main can't" \
+		s_as touch "$RUN/task/view/new"
 	t_is "$who: on a branch of its own" \
 		"$(s_as git -C "$made" branch --show-current)" worktree-task
 	t_is "$who: copies what is to be copied" \
@@ -227,27 +315,44 @@ worktrees() {
 	t_not "$who: and nothing else" test -e "$made/untracked"
 	t_status 0 "$who: WorktreeCreate once more" \
 		hook "$(event WorktreeCreate ',"worktree_name":"task"' "$M")"
-	t_is "$who: is the same" "$T_STDOUT" "$made"
+	t_is "$who: is the same" "$T_STDOUT" "$view"
 	t_status 0 "$who: WorktreeCreate for one who ignores his children" \
 		childless "$(event WorktreeCreate ',"name":"a/b"' "$M")"
 	t_is "$who: of a name with a slash" "$T_STDOUT" \
-		"$M/.claude/worktrees/a/b"
-	s_as git -C "$M" worktree remove "$M/.claude/worktrees/a/b"
+		"$RUN/a-b/view/.claude/worktrees/a/b"
+	t_status 0 "$who: WorktreeRemove by the worktree's own path" \
+		hook "$(event WorktreeRemove \
+			",\"worktree_path\":\"$M/.claude/worktrees/a/b\"")"
+	t_is "$who: says nothing" "$T_STDERR" ""
+	t_not "$who: and it is gone" test -e "$M/.claude/worktrees/a/b"
 	for name in '' .. a/../b -x .hidden a//b /abs; do
 		t_status 2 "$who: WorktreeCreate of '$name'" \
 			hook "$(event WorktreeCreate ",\"name\":\"$name\"" "$M")"
 		t_is "$who: prints nothing" "$T_STDOUT" ""
 	done
-	s_as sh -c 'echo work >"$1/work"' - "$made"
+	worktree_taken
+	s_as sh -c 'echo work >"$1/work"' - "$view"
 	t_status 0 "$who: WorktreeRemove with work in it" \
-		hook "$(event WorktreeRemove ",\"worktree_path\":\"$made\"")"
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
 	t_like "$who: says why it stays" "$T_STDERR" "stays"
-	t_ok "$who: and it stays" test -e "$made/work"
+	t_ok "$who: and it stays, mounted" s_as test -e "$view/work"
 	rm -f "$made/work"
-	t_status 0 "$who: WorktreeRemove" \
-		hook "$(event WorktreeRemove ",\"worktree_path\":\"$made\"")"
+	"${as[@]}" env -C "$view" sleep 100 &
+	t_wait 10 eval "[ \"\$(readlink /proc/$!/cwd)\" = '$view' ]"
+	t_status 0 "$who: WorktreeRemove while somebody is there" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
+	t_like "$who: says who" "$T_STDERR" "stays.*sleep"
+	kill "$!"
+	wait "$!" 2>/dev/null
+	t_ok "$who: and it stays" s_as test -e "$view"
+	t_status 0 "$who: WorktreeRemove of what is below it" hook "$(event \
+		WorktreeRemove ",\"worktree_path\":\"$view/src\"")"
+	t_like "$who: says why not" "$T_STDERR" "isn't the worktree"
+	t_status 0 "$who: WorktreeRemove" in_view "$view" \
+		"$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
 	t_is "$who: says nothing" "$T_STDERR" ""
 	t_not "$who: and it is gone" test -e "$made"
+	s_clear "and its session"
 	t_status 0 "$who: WorktreeRemove of main" \
 		hook "$(event WorktreeRemove ",\"worktree_path\":\"$M\"")"
 	t_like "$who: says why not" "$T_STDERR" "isn't the top"
@@ -285,6 +390,7 @@ for user in $(s_everybody); do
 	no_session
 	limits
 	by_lists
+	in_settings
 	by_policy
 	live_session
 	inside_run

@@ -46,8 +46,9 @@ floors() {
 		35 mountctl/hook_rules
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/mounting
-		37 mountctl/cmd_*
-		38 mountctl/main
+		37 mountctl/hook_session
+		38 mountctl/cmd_*
+		39 mountctl/main
 	END
 }
 
