@@ -37,6 +37,7 @@ int cmd_status(int argc, char **argv);
 int cmd_log(int argc, char **argv);
 int cmd_hook(int argc, char **argv);
 int cmd_sandbox_run(int argc, char **argv);
+int cmd_settings(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 

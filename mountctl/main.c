@@ -149,6 +149,12 @@ static const struct command commands[] = {
 			"  --fail closed|open\n"
 			"      what a malformed input or another failure does "
 			"(closed: it denies)\n"
+			"  --session-first\n"
+			"      by the session around, where there is one, "
+			"instead of lists\n"
+			"  --explicit\n"
+			"      answer on stdout, too, where the harness may "
+			"insist on it (cursor)\n"
 			"  --base REF\n"
 			"      what the branch of a worktree begins at "
 			"(default: HEAD)\n"
@@ -162,6 +168,42 @@ static const struct command commands[] = {
 			"allowed, with 2 and the reason on stderr where it is "
 			"denied.\n",
 		.run = cmd_hook,
+	},
+	{
+		.name = "settings",
+		.synopsis = "claude|codex|gemini|cursor [RULES] [OPTIONS]",
+		.summary = "write a harness's settings for a worktree",
+		.options =
+			"  --allow PATH...\n"
+			"      what may be changed beside the worktree, as "
+			"--rw, but relative to the\n"
+			"      working directory; repeatable\n"
+			"  --out FILE\n"
+			"      the file to change (default: the harness's own "
+			"in the worktree);\n"
+			"      '-' prints what a new one would hold\n"
+			"  --dry-run\n"
+			"      show what would change, and change nothing\n"
+			"  --local\n"
+			"      claude: settings.local.json instead of "
+			"settings.json\n"
+			"  --os-sandbox\n"
+			"      claude: set up its own sandbox for shells, too\n"
+			"  --allow-domain HOST...\n"
+			"      claude: what that sandbox may reach; "
+			"repeatable\n"
+			"  --hooks\n"
+			"      codex: hooks.json instead of the permission "
+			"profile, which is printed\n"
+			"  --args [-0]\n"
+			"      codex: print the profile as arguments, one a "
+			"line or with NULs\n"
+			"\n"
+			"What a file holds beside is kept as it is; what an "
+			"earlier run put there is\n"
+			"replaced. Prints the file's name.\n",
+		.takes_rules = true,
+		.run = cmd_settings,
 	},
 	{
 		.name = "log",

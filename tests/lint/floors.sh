@@ -36,14 +36,16 @@ floors() {
 		32 mountctl/environment mountctl/gitrules mountctl/layout
 		32 mountctl/logline mountctl/mounts mountctl/namespace
 		32 mountctl/options mountctl/resolve mountctl/server
-		32 mountctl/sshconfig
+		32 mountctl/settings_file mountctl/sshconfig mountctl/textdiff
+		32 mountctl/json_text+mountctl/json_edit
 		32 mountctl/hook_input+mountctl/hook_patch mountctl/hook_shell
 		33 mountctl/denylist mountctl/hook_place mountctl/hook_worktree
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/doctor mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
 		34 mountctl/denyplan mountctl/doctor_* mountctl/hook_policy
-		35 mountctl/hook_rules
+		34 mountctl/settings
+		35 mountctl/hook_rules mountctl/settings_*
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/mounting
 		37 mountctl/hook_session
