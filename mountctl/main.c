@@ -224,9 +224,12 @@ static const struct command commands[] = {
 	},
 	{
 		.name = "doctor",
-		.synopsis = "[--json]",
+		.synopsis = "[--prove] [--json]",
 		.summary = "tell what this machine can do, and how to mend it",
 		.options =
+			"  --prove\n"
+			"      try it on a scratch repository in $TMPDIR or "
+			"/tmp\n"
 			"  --json\n"
 			"      print JSON\n"
 			"\n"

@@ -329,9 +329,10 @@ int report_why(const char *session, const char *path, enum policy_op op,
 			explanation_put(object, explanation));
 }
 
-static bool put_checks(cJSON *object, const struct checks *checks)
+static bool put_checks(cJSON *object, const char *key,
+		       const struct checks *checks)
 {
-	cJSON *array = cJSON_AddArrayToObject(object, "checks");
+	cJSON *array = cJSON_AddArrayToObject(object, key);
 
 	for (size_t i = 0; array && i < checks->n; i++) {
 		const struct check *check = &checks->check[i];
@@ -347,8 +348,21 @@ static bool put_checks(cJSON *object, const struct checks *checks)
 	return array;
 }
 
+static bool put_proof(cJSON *object, const struct proof *proof)
+{
+	cJSON *item;
+
+	if (!proof)
+		return cJSON_AddNullToObject(object, "proof");
+	item = cJSON_AddObjectToObject(object, "proof");
+	return item && put_checks(item, "run", &proof->run) &&
+	       put_checks(item, "mount", &proof->mount);
+}
+
 int report_diagnosis(const struct diagnosis *diagnosis)
 {
+	const struct proof *proof = diagnosis->proof;
+	bool proved = proof && diagnosis->run == TIER_ENFORCED;
 	cJSON *object = new_object();
 
 	return print_object(
@@ -356,5 +370,7 @@ int report_diagnosis(const struct diagnosis *diagnosis)
 		object && put_text(object, "tier", tier_name(diagnosis->run)) &&
 			put_text(object, "mount",
 				 tier_name(diagnosis->mount)) &&
-			put_checks(object, diagnosis->checks));
+			cJSON_AddBoolToObject(object, "proved", proved) &&
+			put_checks(object, "checks", diagnosis->checks) &&
+			put_proof(object, proof));
 }

@@ -11,6 +11,7 @@
 #include "mountctl/checks.h"
 #include "mountctl/control.h"
 #include "mountctl/holders.h"
+#include "mountctl/prove.h"
 #include "mountctl/sessions.h"
 
 /* One session and what was found out about it; all of it borrowed. */
@@ -56,12 +57,17 @@ int report_why(const char *session, const char *path, enum policy_op op,
 /* What `mountctl doctor` has found out. */
 struct diagnosis {
 	const struct checks *checks; /* borrowed */
-	enum tier run, mount;	     /* what can be had */
+	const struct proof *proof;   /* borrowed; NULL: it wasn't asked for */
+	enum tier run, mount;	     /* what can be had; proved, with a proof */
 };
 
 /*
  * { "schema_version": 1, "tier": "enforced", "mount": "view",
- *   "checks": [{"name": "n", "status": "ok", "detail": "d", "mend": null}] }
+ *   "proved": true,
+ *   "checks": [{"name": "n", "status": "ok", "detail": "d", "mend": null}],
+ *   "proof": {"run": [the same, ...], "mount": [the same, ...]} }
+ *
+ * proved is true where a proof has shown the tier; proof is null without one.
  */
 int report_diagnosis(const struct diagnosis *diagnosis);
 

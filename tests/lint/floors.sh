@@ -29,22 +29,23 @@ floors() {
 		20 fs/control
 		21 fs/handover
 		22 fs/main
-		30 mountctl/checks mountctl/clock mountctl/command mountctl/links
+		30 mountctl/attempts mountctl/checks mountctl/child mountctl/clock
+		30 mountctl/command mountctl/links
 		30 mountctl/trial
 		31 mountctl/aliases mountctl/mountapi mountctl/output
 		32 mountctl/control mountctl/cover mountctl/descriptors
 		32 mountctl/environment mountctl/gitrules mountctl/layout
 		32 mountctl/logline mountctl/mounts mountctl/namespace
 		32 mountctl/options mountctl/resolve mountctl/server
-		32 mountctl/settings_file mountctl/sshconfig mountctl/textdiff
-		32 mountctl/json_text+mountctl/json_edit
+		32 mountctl/scratch mountctl/settings_file mountctl/sshconfig
+		32 mountctl/textdiff mountctl/json_text+mountctl/json_edit
 		32 mountctl/hook_input+mountctl/hook_patch mountctl/hook_shell
 		33 mountctl/denylist mountctl/hook_place mountctl/hook_worktree
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/doctor mountctl/join mountctl/plan
 		34 mountctl/ending mountctl/launch mountctl/sessions
 		34 mountctl/denyplan mountctl/doctor_* mountctl/hook_policy
-		34 mountctl/settings
+		34 mountctl/prove mountctl/settings
 		35 mountctl/hook_rules mountctl/settings_*
 		35 mountctl/mountpoints mountctl/report
 		36 mountctl/mounting
