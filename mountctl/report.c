@@ -278,8 +278,17 @@ static int print_quoted(const char *bytes)
 	return 0;
 }
 
-static int print_paths(const char *key, const struct rules *rules, bool denied)
+/* Single names in the git directory aren't trees; that one is. */
+static bool is_tree(const struct session_spec *spec, const struct rule *rule)
 {
+	return rule->origin != ORIGIN_GIT_GUARD ||
+	       (spec->git_dir && strcmp(rule->path, spec->git_dir) == 0);
+}
+
+static int print_paths(const char *key, const struct session_spec *spec,
+		       bool denied)
+{
+	const struct rules *rules = &spec->rules;
 	size_t n = 0;
 
 	printf("  %s:", key);
@@ -287,8 +296,7 @@ static int print_paths(const char *key, const struct rules *rules, bool denied)
 		const struct rule *rule = &rules->rule[i];
 		int r;
 
-		/* Single names in a tree that the list has already. */
-		if (rule->origin == ORIGIN_GIT_GUARD ||
+		if (!is_tree(spec, rule) ||
 		    (rule->access != ACCESS_RW) != denied ||
 		    !rule_is_effective(rules, rule))
 			continue;
@@ -312,8 +320,8 @@ int report_yaml(const struct report *report)
 	printf("sandbox:\n  tier: %s\n  launcher: %s\n",
 	       enforced ? "enforced" : "none",
 	       enforced ? "worktreefs" : "null");
-	r = print_paths("deny", &spec->rules, true);
-	return r < 0 ? r : print_paths("allow", &spec->rules, false);
+	r = print_paths("deny", spec, true);
+	return r < 0 ? r : print_paths("allow", spec, false);
 }
 
 int report_why(const char *session, const char *path, enum policy_op op,
