@@ -266,11 +266,18 @@ static void reply_content(fuse_req_t req, const struct content *content,
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	     struct fuse_file_info *fi)
 {
+	struct view *view = op_begin(req, REQUEST_read);
 	struct file *file = file_of(fi);
 	struct fuse_bufvec data = FUSE_BUFVEC_INIT(size);
+	int r;
 
-	if (!op_begin(req, REQUEST_read))
+	if (!view)
 		return;
+	r = guard_read(view, file);
+	if (r < 0) {
+		fuse_reply_err(req, -r);
+		return;
+	}
 	if (file->content) {
 		reply_content(req, file->content, size, offset);
 		return;
@@ -327,6 +334,9 @@ static ssize_t do_write(struct view *view, struct fuse_bufvec *in, off_t offset,
 	struct file *file = file_of(fi);
 	int r = guard_write(view, file, fi->writepage);
 
+	/* What a mapping holds that can't be written isn't there. */
+	if (r < 0 && fi->writepage)
+		notify_inode(view, file->inode->nodeid, 0);
 	if (r < 0)
 		return r;
 	if (fi->writepage)
@@ -407,6 +417,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 	if (!view)
 		return;
 	n = guard_write(view, out, true);
+	if (n == 0)
+		n = guard_read(view, in);
 	if (n == 0 && in->content)
 		n = -EXDEV; /* the kernel then reads and writes */
 	if (n == 0) {
@@ -421,10 +433,13 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 		fuse_reply_write(req, (size_t)n);
 }
 
-static off_t seek(const struct file *file, off_t offset, int whence)
+static off_t seek(struct view *view, const struct file *file, off_t offset,
+		  int whence)
 {
-	off_t size, at;
+	off_t size, at = guard_read(view, file);
 
+	if (at < 0)
+		return at;
 	if (!file->content) {
 		at = lseek(file->fd, offset, whence);
 		return at < 0 ? -errno : at;
@@ -438,11 +453,12 @@ static off_t seek(const struct file *file, off_t offset, int whence)
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
 	      struct fuse_file_info *fi)
 {
+	struct view *view = op_begin(req, REQUEST_lseek);
 	off_t at;
 
-	if (!op_begin(req, REQUEST_lseek))
+	if (!view)
 		return;
-	at = seek(file_of(fi), offset, whence);
+	at = seek(view, file_of(fi), offset, whence);
 	if (at < 0)
 		fuse_reply_err(req, (int)-at);
 	else

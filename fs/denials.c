@@ -33,7 +33,9 @@ struct line {
 	pid_t pid;	       /* of the process, not of its thread */
 	enum policy_op op;
 	char *path, *comm, *exe, *what;
-	const struct rule *rule; /* borrowed from the view's policy */
+	char *rule; /* its path: the policy may be gone by then */
+	enum access access;
+	enum origin origin;
 	int error;
 	uint64_t count;
 };
@@ -68,6 +70,14 @@ static struct {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.wake = PTHREAD_COND_INITIALIZER,
 };
+
+/* Who is told of each line. */
+static struct {
+	pthread_mutex_t lock;
+	/* protected by lock */
+	void (*tell)(const char *line, void *data);
+	void *data;
+} listener = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t milliseconds(void)
 {
@@ -186,6 +196,7 @@ static void line_free(struct line *line)
 	free(line->comm);
 	free(line->exe);
 	free(line->what);
+	free(line->rule);
 	free(line);
 }
 
@@ -199,12 +210,14 @@ static struct line *line_new(const struct denial *denial)
 	line->opened = milliseconds();
 	line->pid = denial->pid;
 	line->op = denial->op;
-	line->rule = denial->rule;
+	line->access = denial->rule->access;
+	line->origin = denial->rule->origin;
 	line->error = denial->error;
 	line->count = 1;
 	line->path = strdup(denial->path);
 	line->what = denial->what ? strdup(denial->what) : NULL;
-	if (!line->path) {
+	line->rule = strdup(denial->rule->path);
+	if (!line->path || !line->rule) {
 		line_free(line);
 		return NULL;
 	}
@@ -369,9 +382,9 @@ static cJSON *line_to_json(const struct line *line)
 	add_text(object, "exe", line->exe);
 	add_text(object, "op", policy_op_name(line->op));
 	add_text(object, "path", line->path);
-	add_text(object, "access", access_name(line->rule->access));
-	add_text(object, "rule", line->rule->path);
-	add_text(object, "origin", origin_name(line->rule->origin));
+	add_text(object, "access", access_name(line->access));
+	add_text(object, "rule", line->rule);
+	add_text(object, "origin", origin_name(line->origin));
 	add_text(object, "errno", strerrorname_np(-line->error));
 	if (twin)
 		add_text(object, "twin", twin);
@@ -423,6 +436,22 @@ static off_t check_log(struct log_file *log)
 	return st.st_size;
 }
 
+static void tell_listener(const char *line)
+{
+	pthread_mutex_lock(&listener.lock);
+	if (listener.tell)
+		listener.tell(line, listener.data);
+	pthread_mutex_unlock(&listener.lock);
+}
+
+void denials_tell(void (*tell)(const char *line, void *data), void *data)
+{
+	pthread_mutex_lock(&listener.lock);
+	listener.tell = tell;
+	listener.data = data;
+	pthread_mutex_unlock(&listener.lock);
+}
+
 /*
  * Takes object over, a line that stands for count denials. A full disk loses
  * whole lines: the beginning of one is taken back.
@@ -434,10 +463,15 @@ static void write_json(struct log_file *log, cJSON *object, uint64_t count)
 	off_t size;
 
 	cJSON_Delete(object);
+	if (!text || asprintf(&ended, "%s\n", text) < 0) {
+		log->lost += count;
+		return;
+	}
+	tell_listener(ended);
 	if (denials.dir_fd < 0)
 		return;
 	size = check_log(log);
-	if (size < 0 || !text || asprintf(&ended, "%s\n", text) < 0) {
+	if (size < 0) {
 		log->lost += count;
 		return;
 	}

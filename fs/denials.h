@@ -49,6 +49,10 @@ void denials_stop(void);
 /* Opens the log anew, as after somebody else moved it away. */
 void denials_reopen(void);
 
+/* Each line of the log, with its newline, is told to this function, too, from
+ * the log's thread; NULL: no more, also not at this moment. */
+void denials_tell(void (*tell)(const char *line, void *data), void *data);
+
 /* Never waits for a disk, and never fails. */
 void denials_add(const struct denial *denial);
 

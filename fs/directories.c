@@ -170,14 +170,18 @@ static int do_readdir(struct listing *list, fuse_ino_t ino, off_t offset,
 	autoinode struct inode *inode = NULL;
 	autofd int fd = -1;
 	struct statx stx;
+	int r;
 
 	if (file) {
+		r = guard_read(list->view, file);
+		if (r < 0)
+			return r;
 		list->dir = file->inode;
 		list->fd = file->fd;
 		return fill_listing(list, offset);
 	}
-	int r = guard_open(list->view, ino, O_RDONLY | O_DIRECTORY, &inode,
-			   &stx, &fd);
+	r = guard_open(list->view, ino, O_RDONLY | O_DIRECTORY, &inode, &stx,
+		       &fd);
 	if (r < 0)
 		return r;
 	list->dir = inode;

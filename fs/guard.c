@@ -565,6 +565,14 @@ int guard_write(struct view *view, const struct file *file, bool in_place)
 	return r < 0 ? denied_object(view, r, file->inode, OP_WRITE) : 0;
 }
 
+int guard_read(struct view *view, const struct file *file)
+{
+	enum policy_op op = file->inode->type == S_IFDIR ? OP_LIST : OP_READ;
+	int r = policy_check(file->inode->place, op);
+
+	return r < 0 ? denied_object(view, r, file->inode, op) : 0;
+}
+
 int guard_access(struct view *view, uint64_t nodeid, int mask,
 		 struct hold *ret_hold)
 {

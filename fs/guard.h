@@ -80,6 +80,9 @@ bool guard_unshare_name(struct view *view, struct inode *inode,
  */
 int guard_write(struct view *view, const struct file *file, bool in_place);
 
+/* The same for reading it, or listing an open directory. */
+int guard_read(struct view *view, const struct file *file);
+
 /* Is this a file that may only grow? Whoever opens it for writing writes to
  * its end. */
 bool guard_appends_only(struct inode *inode);

@@ -2,6 +2,7 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "fs/control.h"
+#include "fs/gate.h"
 #include "fs/lib/cleanup.h"
 #include "fs/lib/gitlock.h"
 #include "fs/lib/process.h"
@@ -33,6 +35,7 @@ struct handover {
 	bool has_session;
 	struct record record;	 /* its spec stays empty until it is written */
 	struct control *control; /* NULL: nobody can ask */
+	pthread_mutex_t saving;	 /* of the record */
 };
 
 static int reply_ok(int sock)
@@ -178,19 +181,35 @@ static struct record whole_record(const struct handover *handover)
 	return record;
 }
 
+/* With the rules as they are now. */
+static int save_record(void *data)
+{
+	struct handover *handover = data;
+	struct record whole;
+	int r = 0;
+
+	pthread_mutex_lock(&handover->saving);
+	gate_enter();
+	whole = whole_record(handover);
+	if (whole.pid != 0) /* or it will be written when it is whole */
+		r = record_write(handover->dir_fd, &whole);
+	gate_leave();
+	pthread_mutex_unlock(&handover->saving);
+	return r;
+}
+
 static int write_record(struct handover *handover)
 {
 	struct record *record = &handover->record;
-	struct record whole;
 	int r;
 
-	record->pid = getpid();
+	pthread_mutex_lock(&handover->saving);
 	record->since = time(NULL);
-	r = process_start_time(record->pid, &record->start_time);
-	if (r < 0)
-		return r;
-	whole = whole_record(handover);
-	return record_write(handover->dir_fd, &whole);
+	r = process_start_time(getpid(), &record->start_time);
+	if (r == 0)
+		record->pid = getpid();
+	pthread_mutex_unlock(&handover->saving);
+	return r < 0 ? r : save_record(handover);
 }
 
 /* What doesn't keep a session from starting is said in the answer. */
@@ -216,8 +235,8 @@ static int reply_committed(const struct handover *handover)
 /* The views are worth more than being asked about them. */
 static void start_control(struct handover *handover)
 {
-	int r = control_start(&handover->session, handover->dir_fd,
-			      &handover->control);
+	int r = control_start(&handover->session, handover->dir_fd, save_record,
+			      handover, &handover->control);
 
 	if (r < 0)
 		log_line("no control socket: %s", strerror(-r));
@@ -308,6 +327,7 @@ int handover_serve(int sock)
 		.sock = sock,
 		.dir_fd = -1,
 		.lock_fd = -1,
+		.saving = PTHREAD_MUTEX_INITIALIZER,
 	};
 	int r;
 

@@ -123,6 +123,16 @@ static void grow(struct inode_table *table)
 	free(old.by_key);
 }
 
+void inode_table_rehash(struct inode_table *table)
+{
+	memset(table->by_key, 0, table->n_buckets * sizeof(struct inode *));
+	for (size_t i = 0; i < table->n_buckets; i++)
+		for (struct inode *inode = table->by_id[i]; inode;
+		     inode = inode->next_by_id)
+			if (inode->hashed)
+				insert_by_key(table, inode);
+}
+
 /* Takes the inode out of the list of those with a descriptor. */
 static void lru_remove(struct inode_table *table, struct inode *inode)
 {
@@ -435,6 +445,17 @@ static char *write_path(const struct inode *inode, const char *name,
 		inode = inode->parent;
 	}
 	return end;
+}
+
+char *inode_path_locked(const struct inode *inode)
+{
+	char buffer[8192], *path = buffer;
+
+	buffer[0] = '\0';
+	if (inode->parent)
+		path = write_path(inode->parent, inode->name, buffer,
+				  buffer + sizeof(buffer));
+	return path ? strdup(path) : NULL;
 }
 
 char *inode_path(struct inode *inode, const char *name)

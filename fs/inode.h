@@ -39,9 +39,10 @@ struct inode {
 	uint64_t nodeid;
 	dev_t dev;
 	ino_t ino;
-	struct place place;
 	mode_t type;		     /* S_IFMT bits */
 	struct statx_timestamp born; /* zero where it isn't known */
+
+	struct place place; /* changes with the rules, see places.h */
 
 	/* Protected by table->lock from here on. */
 	uint64_t lookups;		/* the kernel's */
@@ -76,6 +77,11 @@ struct inode {
 		bool present;
 	} acl;
 
+	/* Where it is about to stand, see places.h; with the gate closed. */
+	struct place next;
+	uint64_t planned; /* for which of the plans */
+	bool touched;	  /* at or below the rule that changes */
+
 	/* The table's. */
 	struct inode *next_by_id, *next_by_key;
 	struct inode *newer, *older; /* those with a descriptor, by use */
@@ -94,6 +100,7 @@ struct inode_table {
 	bool fine_times;  /* does every change of a directory show in its times?
 			   */
 	uint64_t stale_at; /* atomic: when -ESTALE was last said, in ms */
+	uint64_t n_plans;  /* see places.h; with the gate closed */
 };
 
 /* The descriptor of the view's root is taken over on success. */
@@ -131,6 +138,11 @@ bool inode_has_pointer_name(struct inode *inode);
  * root. Allocated; NULL without memory, or for what has no name.
  */
 char *inode_path(struct inode *inode, const char *name);
+
+/* The same for who holds the table's lock. */
+char *inode_path_locked(const struct inode *inode);
+/* Files all inodes anew, by places that have changed. Under the lock. */
+void inode_table_rehash(struct inode_table *table);
 
 /* What is read instead of the file from now on; referenced here. Or NULL. */
 void inode_set_content(struct inode *inode, struct content *content);

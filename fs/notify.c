@@ -1,9 +1,11 @@
 #include "fs/notify.h"
 
+#include <errno.h>
 #include <fuse_lowlevel.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "fs/view.h"
 
@@ -136,8 +138,25 @@ void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req)
 		fuse_reply_err(req, 0);
 }
 
-void notify_names(struct view *view)
+int notify_inode_now(struct view *view, uint64_t nodeid, bool data)
 {
-	if (view->n_pins == 0)
-		fuse_lowlevel_notify_increment_epoch(view->fuse);
+	int r = fuse_lowlevel_notify_inval_inode(view->fuse, nodeid,
+						 data ? 0 : -1, 0);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+int notify_name_now(struct view *view, uint64_t parent, const char *name)
+{
+	int r = fuse_lowlevel_notify_expire_entry(view->fuse, parent, name,
+						  strlen(name));
+
+	return r == -ENOENT ? 0 : r;
+}
+
+int notify_names(struct view *view)
+{
+	if (view->n_pins > 0)
+		return -EBUSY;
+	return fuse_lowlevel_notify_increment_epoch(view->fuse);
 }

@@ -7,6 +7,7 @@
 #define WORKTREEFS_NOTIFY_H
 
 #include <fuse_lowlevel.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -25,10 +26,20 @@ void notify_inode(struct view *view, uint64_t nodeid, off_t offset);
 void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req);
 
 /*
+ * At once, for threads that no reply waits for and that hold nothing: an
+ * inode's attributes and, with data, its pages; those that a mapping has made
+ * dirty are written first, as requests. 0, also for what the kernel doesn't
+ * know, or -errno.
+ */
+int notify_inode_now(struct view *view, uint64_t nodeid, bool data);
+/* The same for a name. What is mounted on it stays. Linux 6.2. */
+int notify_name_now(struct view *view, uint64_t parent, const char *name);
+
+/*
  * Has the kernel ask for every name anew. Takes no lock there, so that a
  * request may send it itself, to be heard before the answer. Not in a view
- * with mounts in it, which would be lost. Linux 6.16.
+ * with mounts in it, which would be lost. Linux 6.16. 0 or -errno.
  */
-void notify_names(struct view *view);
+int notify_names(struct view *view);
 
 #endif

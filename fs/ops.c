@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "fs/caller.h"
+#include "fs/gate.h"
 #include "fs/passthrough.h"
 
 /*
@@ -78,46 +79,177 @@ void reply_entry(fuse_req_t req, struct view *view, int r,
 		entry_forget(view, e);
 }
 
+/*
+ * Every request passes the gate, see gate.h; but fsync(2), which takes its time
+ * and asks for no verdict.
+ */
+#define GATED(name, parameters, arguments)  \
+	static void gated_##name parameters \
+	{                                   \
+		gate_enter();               \
+		op_##name arguments;        \
+		gate_leave();               \
+	}
+
+GATED(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name),
+      (req, parent, name))
+GATED(forget, (fuse_req_t req, fuse_ino_t ino, uint64_t nlookup),
+      (req, ino, nlookup))
+GATED(forget_multi,
+      (fuse_req_t req, size_t count, struct fuse_forget_data *forgets),
+      (req, count, forgets))
+GATED(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(statx,
+      (fuse_req_t req, fuse_ino_t ino, int flags, int mask,
+       struct fuse_file_info *fi),
+      (req, ino, flags, mask, fi))
+GATED(setattr,
+      (fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+       struct fuse_file_info *fi),
+      (req, ino, attr, to_set, fi))
+GATED(readlink, (fuse_req_t req, fuse_ino_t ino), (req, ino))
+GATED(access, (fuse_req_t req, fuse_ino_t ino, int mask), (req, ino, mask))
+GATED(statfs, (fuse_req_t req, fuse_ino_t ino), (req, ino))
+GATED(mknod,
+      (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+       dev_t rdev),
+      (req, parent, name, mode, rdev))
+GATED(mkdir, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode),
+      (req, parent, name, mode))
+GATED(symlink,
+      (fuse_req_t req, const char *target, fuse_ino_t parent, const char *name),
+      (req, target, parent, name))
+GATED(unlink, (fuse_req_t req, fuse_ino_t parent, const char *name),
+      (req, parent, name))
+GATED(rmdir, (fuse_req_t req, fuse_ino_t parent, const char *name),
+      (req, parent, name))
+GATED(rename,
+      (fuse_req_t req, fuse_ino_t parent, const char *name,
+       fuse_ino_t newparent, const char *newname, unsigned int flags),
+      (req, parent, name, newparent, newname, flags))
+GATED(link,
+      (fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent,
+       const char *newname),
+      (req, ino, newparent, newname))
+GATED(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(create,
+      (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+       struct fuse_file_info *fi),
+      (req, parent, name, mode, fi))
+GATED(read,
+      (fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+       struct fuse_file_info *fi),
+      (req, ino, size, offset, fi))
+GATED(write_buf,
+      (fuse_req_t req, fuse_ino_t ino, struct fuse_bufvec *data, off_t offset,
+       struct fuse_file_info *fi),
+      (req, ino, data, offset, fi))
+GATED(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(getlk,
+      (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+       struct flock *lock),
+      (req, ino, fi, lock))
+GATED(setlk,
+      (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+       struct flock *lock, int sleep),
+      (req, ino, fi, lock, sleep))
+GATED(flock,
+      (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi,
+       int operation),
+      (req, ino, fi, operation))
+GATED(tmpfile,
+      (fuse_req_t req, fuse_ino_t parent, mode_t mode,
+       struct fuse_file_info *fi),
+      (req, parent, mode, fi))
+GATED(ioctl,
+      (fuse_req_t req, fuse_ino_t ino, unsigned int cmd, void *arg,
+       struct fuse_file_info *fi, unsigned int flags, const void *in,
+       size_t in_size, size_t out_size),
+      (req, ino, cmd, arg, fi, flags, in, in_size, out_size))
+GATED(fallocate,
+      (fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
+       struct fuse_file_info *fi),
+      (req, ino, mode, offset, length, fi))
+GATED(copy_file_range,
+      (fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+       struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+       struct fuse_file_info *fi_out, size_t length, int flags),
+      (req, ino_in, off_in, fi_in, ino_out, off_out, fi_out, length, flags))
+GATED(lseek,
+      (fuse_req_t req, fuse_ino_t ino, off_t offset, int whence,
+       struct fuse_file_info *fi),
+      (req, ino, offset, whence, fi))
+GATED(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(readdir,
+      (fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+       struct fuse_file_info *fi),
+      (req, ino, size, offset, fi))
+GATED(readdirplus,
+      (fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+       struct fuse_file_info *fi),
+      (req, ino, size, offset, fi))
+GATED(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),
+      (req, ino, fi))
+GATED(fsyncdir,
+      (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi),
+      (req, ino, datasync, fi))
+GATED(getxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, size_t size),
+      (req, ino, name, size))
+GATED(listxattr, (fuse_req_t req, fuse_ino_t ino, size_t size),
+      (req, ino, size))
+GATED(setxattr,
+      (fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
+       size_t size, int flags),
+      (req, ino, name, value, size, flags))
+GATED(removexattr, (fuse_req_t req, fuse_ino_t ino, const char *name),
+      (req, ino, name))
+
 const struct fuse_lowlevel_ops view_operations = {
 	.init = op_init,
-	.lookup = op_lookup,
-	.forget = op_forget,
-	.forget_multi = op_forget_multi,
-	.getattr = op_getattr,
-	.statx = op_statx,
-	.setattr = op_setattr,
-	.readlink = op_readlink,
-	.access = op_access,
-	.statfs = op_statfs,
-	.mknod = op_mknod,
-	.mkdir = op_mkdir,
-	.symlink = op_symlink,
-	.unlink = op_unlink,
-	.rmdir = op_rmdir,
-	.rename = op_rename,
-	.link = op_link,
-	.open = op_open,
-	.create = op_create,
-	.read = op_read,
-	.write_buf = op_write_buf,
-	.release = op_release,
-	.flush = op_flush,
-	.getlk = op_getlk,
-	.setlk = op_setlk,
-	.flock = op_flock,
-	.tmpfile = op_tmpfile,
-	.ioctl = op_ioctl,
+	.lookup = gated_lookup,
+	.forget = gated_forget,
+	.forget_multi = gated_forget_multi,
+	.getattr = gated_getattr,
+	.statx = gated_statx,
+	.setattr = gated_setattr,
+	.readlink = gated_readlink,
+	.access = gated_access,
+	.statfs = gated_statfs,
+	.mknod = gated_mknod,
+	.mkdir = gated_mkdir,
+	.symlink = gated_symlink,
+	.unlink = gated_unlink,
+	.rmdir = gated_rmdir,
+	.rename = gated_rename,
+	.link = gated_link,
+	.open = gated_open,
+	.create = gated_create,
+	.read = gated_read,
+	.write_buf = gated_write_buf,
+	.release = gated_release,
+	.flush = gated_flush,
+	.getlk = gated_getlk,
+	.setlk = gated_setlk,
+	.flock = gated_flock,
+	.tmpfile = gated_tmpfile,
+	.ioctl = gated_ioctl,
 	.fsync = op_fsync,
-	.fallocate = op_fallocate,
-	.copy_file_range = op_copy_file_range,
-	.lseek = op_lseek,
-	.opendir = op_opendir,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.releasedir = op_releasedir,
-	.fsyncdir = op_fsyncdir,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-	.setxattr = op_setxattr,
-	.removexattr = op_removexattr,
+	.fallocate = gated_fallocate,
+	.copy_file_range = gated_copy_file_range,
+	.lseek = gated_lseek,
+	.opendir = gated_opendir,
+	.readdir = gated_readdir,
+	.readdirplus = gated_readdirplus,
+	.releasedir = gated_releasedir,
+	.fsyncdir = gated_fsyncdir,
+	.getxattr = gated_getxattr,
+	.listxattr = gated_listxattr,
+	.setxattr = gated_setxattr,
+	.removexattr = gated_removexattr,
 };

@@ -16,6 +16,7 @@
 #include "fs/denials.h"
 #include "fs/gitfiles.h"
 #include "fs/lib/cleanup.h"
+#include "fs/lib/path.h"
 #include "fs/locks.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
@@ -107,6 +108,22 @@ void session_release(struct session *session)
 	cleanup_fdp(&session->signals);
 	cleanup_fdp(&session->ended);
 	session_spec_release(&session->spec);
+}
+
+const struct view *session_view_of(const struct session *session,
+				   const char *path)
+{
+	const struct view *found = NULL;
+
+	for (size_t i = 0; i < session->spec.n_views; i++) {
+		const struct view *view = &session->views[i].view;
+
+		if (path_starts_with(path, view->spec->root, NULL) &&
+		    (!found ||
+		     strlen(view->spec->root) > strlen(found->spec->root)))
+			found = view;
+	}
+	return found;
 }
 
 /* The options of mount -o, for libfuse to parse. */

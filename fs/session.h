@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 #include "fs/lib/spec.h"
@@ -19,7 +20,9 @@ struct served_view {
 };
 
 struct session {
-	struct session_spec spec; /* owned */
+	/* Owned. Its rules and the generation change, with the gate closed. */
+	struct session_spec spec;
+	uint64_t generation; /* of the rules: how often they have changed */
 	struct path_map map;
 	struct served_view *views; /* as many as spec.n_views */
 	bool mounts_itself;	   /* and so unmounts, too */
@@ -43,6 +46,10 @@ void session_release(struct session *session);
  * (fuse_fds NULL) by mounting it at its mount point. 0 or -errno.
  */
 int session_mount(struct session *session, const int *fuse_fds);
+
+/* The innermost view that shows the path; NULL: none does. */
+const struct view *session_view_of(const struct session *session,
+				   const char *path);
 
 /* Starts serving; in the process that goes on to session_wait(). */
 int session_start(struct session *session);

@@ -103,12 +103,28 @@ static int pin_all(struct view *view)
 	return 0;
 }
 
+int view_policy_of(const struct view *view, const struct rules *rules,
+		   struct policy **ret_policy)
+{
+	const struct policy_names names = {view->spec->pinned.s,
+					   view->spec->pinned.n};
+
+	return policy_new_named(view->spec->root, rules, &names, ret_policy,
+				NULL);
+}
+
+void view_take_policy(struct view *view, struct policy *policy)
+{
+	for (size_t i = 0; i < view->n_pins; i++)
+		view->pins[i].node = view->pins[i].inode->place.node;
+	policy_free(view->policy);
+	view->policy = policy;
+}
+
 int view_init(struct view *view, const struct session_spec *session,
 	      size_t index, const struct path_map *map, int root_fd,
 	      size_t max_fds)
 {
-	const struct strings *pinned = &session->views[index].pinned;
-	const struct policy_names names = {pinned->s, pinned->n};
 	int r;
 
 	*view = (struct view){
@@ -118,8 +134,7 @@ int view_init(struct view *view, const struct session_spec *session,
 		.timeout = TREE_TIMEOUT,
 		.rewrites = map->moves && session->symlinks == SYMLINKS_VIEW,
 	};
-	r = policy_new_named(view->spec->root, &session->rules, &names,
-			     &view->policy, NULL);
+	r = view_policy_of(view, &session->rules, &view->policy);
 	if (r < 0)
 		return r;
 	r = inode_table_init(&view->table, root_fd, policy_root(view->policy),

@@ -73,7 +73,8 @@ struct pin {
 };
 
 struct view {
-	/* Set up before the first request, and constant then. */
+	/* Set up before the first request, and constant then; but policy and
+	 * pins' nodes change with the rules, while the gate is closed. */
 	const struct view_spec *spec;	    /* borrowed */
 	const struct session_spec *session; /* borrowed */
 	const struct path_map *map;	    /* borrowed */
@@ -106,6 +107,15 @@ int view_init(struct view *view, const struct session_spec *session,
 	      size_t index, const struct path_map *map, int root_fd,
 	      size_t max_fds);
 void view_release(struct view *view);
+
+/*
+ * Other rules, with the gate closed: what the view would make of them, and
+ * once its inodes have moved there (places.h), that it goes by them. The old
+ * policy is freed, the new one taken over. 0, -ENOMEM or -EEXIST.
+ */
+int view_policy_of(const struct view *view, const struct rules *rules,
+		   struct policy **ret_policy);
+void view_take_policy(struct view *view, struct policy *policy);
 
 /* The pinned inode that stands at this place, borrowed, or NULL. */
 struct inode *view_pinned(const struct view *view, struct place place);

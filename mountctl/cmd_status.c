@@ -134,6 +134,8 @@ static void print_counters(const struct control_status *counters)
 {
 	const char *separator = " (";
 
+	printf("%-11s %llu\n", "generation",
+	       (unsigned long long)counters->generation);
 	print_uptime(counters->uptime);
 	printf("%-11s %llu", "requests",
 	       (unsigned long long)counters->requests_total);

@@ -40,5 +40,8 @@ int cmd_sandbox_run(int argc, char **argv);
 int cmd_settings(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_allow(int argc, char **argv);
+int cmd_protect(int argc, char **argv);
+int cmd_hide(int argc, char **argv);
 
 #endif

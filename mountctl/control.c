@@ -18,6 +18,7 @@
 #include "mountctl/clock.h"
 
 #define TIMEOUT_MS 2000
+#define CHANGE_TIMEOUT_MS 30000
 #define ANSWER_MAX (1u << 20)
 
 static void counts_release(struct named_counts *counts)
@@ -125,9 +126,10 @@ static int receive_line(int sock, int64_t deadline, char *line, size_t size)
 	}
 }
 
-static int converse(const char *session, const char *request, char **ret_answer)
+static int converse(const char *session, const char *request,
+		    int64_t timeout_ms, char **ret_answer)
 {
-	int64_t deadline = now_ms() + TIMEOUT_MS;
+	int64_t deadline = now_ms() + timeout_ms;
 	autofree char *answer = malloc(ANSWER_MAX);
 	autofd int dir = -1, sock = -1;
 	int r = answer ? record_open(session, &dir) : -ENOMEM;
@@ -235,6 +237,7 @@ static int get_status(const cJSON *object, struct control_status *status)
 	status->requests_total = get_member(object, "requests_total");
 	status->denials = get_member(object, "denials");
 	status->uptime = get_member(object, "uptime");
+	status->generation = get_member(object, "generation");
 	r = get_requests(object, &status->requests);
 	if (r == 0)
 		r = get_counts(object, "denials_by_program", &status->programs);
@@ -248,7 +251,7 @@ int control_ask_status(const char *session, struct control_status *ret_status)
 	struct control_status status = {0};
 	autofree char *answer = NULL;
 	cJSON *object;
-	int r = converse(session, "{\"op\":\"status\"}\n", &answer);
+	int r = converse(session, "{\"op\":\"status\"}\n", TIMEOUT_MS, &answer);
 
 	if (r < 0)
 		return r;
@@ -285,12 +288,114 @@ int control_ask_why(const char *session, const char *path, enum policy_op op,
 {
 	autofree char *request = why_request(path, op), *answer = NULL;
 	cJSON *object;
-	int r = request ? converse(session, request, &answer) : -ENOMEM;
+	int r = request ? converse(session, request, TIMEOUT_MS, &answer)
+			: -ENOMEM;
 
 	if (r < 0)
 		return r;
 	object = cJSON_Parse(answer);
 	r = is_ok(object) ? explanation_get(object, ret) : -EPROTO;
+	cJSON_Delete(object);
+	return r;
+}
+
+void control_refusal_release(struct control_refusal *refusal)
+{
+	free(refusal->why);
+	strings_release(&refusal->open);
+	strings_release(&refusal->native);
+	*refusal = (struct control_refusal){0};
+}
+
+static const char *change_name(enum access access)
+{
+	switch (access) {
+	case ACCESS_RW:
+		return "allow";
+	case ACCESS_RO:
+		return "protect";
+	case ACCESS_NONE:
+		return "hide";
+	}
+	return "";
+}
+
+/* The request as a line. Allocated; NULL: out of memory. */
+static char *change_request(const char *path, enum access access)
+{
+	autofree char *encoded = json_text_encode(path), *text = NULL;
+	cJSON *request = cJSON_CreateObject();
+	char *line;
+
+	if (encoded &&
+	    cJSON_AddStringToObject(request, "op", change_name(access)) &&
+	    cJSON_AddStringToObject(request, "path", encoded))
+		text = cJSON_PrintUnformatted(request);
+	cJSON_Delete(request);
+	if (!text || asprintf(&line, "%s\n", text) < 0)
+		return NULL;
+	return line;
+}
+
+static int get_strings(const cJSON *object, const char *key,
+		       struct strings *strings)
+{
+	const cJSON *array = cJSON_GetObjectItemCaseSensitive(object, key);
+	const cJSON *item;
+
+	cJSON_ArrayForEach(item, array)
+	{
+		const char *text = cJSON_GetStringValue(item);
+		char *path = text ? json_text_decode(text) : NULL;
+
+		if (text && (!path || strings_take(strings, path) < 0))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* NULL stays NULL. */
+static int get_text(const cJSON *object, const char *key, char **ret_text)
+{
+	const char *text = cJSON_GetStringValue(
+		cJSON_GetObjectItemCaseSensitive(object, key));
+
+	*ret_text = text ? strdup(text) : NULL;
+	return text && !*ret_text ? -ENOMEM : 0;
+}
+
+static int get_refusal(const cJSON *object, struct control_refusal *ret)
+{
+	struct control_refusal refusal = {0};
+	int r = get_text(object, "error", &refusal.why);
+
+	if (r == 0 && !refusal.why)
+		r = -EPROTO;
+	if (r == 0)
+		r = get_strings(object, "open", &refusal.open);
+	if (r == 0)
+		r = get_strings(object, "native", &refusal.native);
+	if (r < 0) {
+		control_refusal_release(&refusal);
+		return r;
+	}
+	*ret = refusal;
+	return -EBUSY;
+}
+
+int control_change(const char *session, const char *path, enum access access,
+		   char **ret_warning, struct control_refusal *ret_refusal)
+{
+	autofree char *request = change_request(path, access), *answer = NULL;
+	cJSON *object;
+	int r = request ? converse(session, request, CHANGE_TIMEOUT_MS, &answer)
+			: -ENOMEM;
+
+	if (r < 0)
+		return r;
+	object = cJSON_Parse(answer);
+	r = is_ok(object) ? get_text(object, "warning", ret_warning)
+			  : get_refusal(object, ret_refusal);
 	cJSON_Delete(object);
 	return r;
 }

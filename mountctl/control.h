@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "fs/lib/explain.h"
+#include "fs/lib/spec.h"
 
 struct named_count {
 	char *name; /* "lookup" */
@@ -26,9 +27,19 @@ struct control_status {
 	uint64_t denials;
 	struct named_counts programs, paths; /* that had most denials */
 	uint64_t uptime;		     /* seconds */
+	uint64_t generation;		     /* of the rules */
 };
 
 void control_status_release(struct control_status *status);
+
+/* Why a change of the rules can't be had. */
+struct control_refusal {
+	char *why;
+	/* What is in the way: paths as they are outside; or of natives. */
+	struct strings open, native;
+};
+
+void control_refusal_release(struct control_refusal *refusal);
 
 /*
  * 0; -ENOENT, -ECONNREFUSED: nobody answers there; -ETIMEDOUT: not within two
@@ -43,5 +54,13 @@ int control_ask_status(const char *session, struct control_status *ret_status);
  */
 int control_ask_why(const char *session, const char *path, enum policy_op op,
 		    struct explanation *ret);
+
+/*
+ * Gives a path, as above, a live rule with this access. Returns when it holds;
+ * ret_warning is then allocated or NULL. -EBUSY: refused, for what ret_refusal
+ * says; other errors as above, but that it may take half a minute.
+ */
+int control_change(const char *session, const char *path, enum access access,
+		   char **ret_warning, struct control_refusal *ret_refusal);
 
 #endif

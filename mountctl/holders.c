@@ -140,10 +140,11 @@ struct file_search {
 	const struct strings *places;
 	/* Each: 1 and *ret_path, 0, or -ENOMEM. name is a link of /proc's. */
 	int (*link_holds)(int dir_fd, const char *name,
-			  const struct strings *places, char **ret_path);
-	/* line is one of /proc/PID/maps, without its end. */
-	int (*mapping_holds)(const char *line, const struct strings *places,
-			     char **ret_path);
+			  const struct file_search *search, char **ret_path);
+	/* line is one of /proc/PID/maps, without its end; dir_fd is PID's. */
+	int (*mapping_holds)(int dir_fd, const char *line,
+			     const struct file_search *search, char **ret_path);
+	const struct strings *devices; /* NULL: any */
 };
 
 static int files_hold(int dir_fd, const struct file_search *search,
@@ -156,8 +157,8 @@ static int files_hold(int dir_fd, const struct file_search *search,
 
 	while (files && r == 0 && (entry = readdir(files)))
 		if (isdigit((unsigned char)entry->d_name[0]))
-			r = search->link_holds(fd, entry->d_name,
-					       search->places, ret_path);
+			r = search->link_holds(fd, entry->d_name, search,
+					       ret_path);
 	return r;
 }
 
@@ -172,7 +173,7 @@ static int mappings_hold(int dir_fd, const struct file_search *search,
 
 	while (maps && r == 0 && getline(&line, &room, maps) > 0) {
 		line[strcspn(line, "\n")] = '\0';
-		r = search->mapping_holds(line, search->places, ret_path);
+		r = search->mapping_holds(dir_fd, line, search, ret_path);
 	}
 	return r;
 }
@@ -185,8 +186,7 @@ static int holds_file(pid_t pid, int dir_fd, void *data, char **ret_path)
 
 	(void)pid;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
-		r = search->link_holds(dir_fd, links[i], search->places,
-				       ret_path);
+		r = search->link_holds(dir_fd, links[i], search, ret_path);
 	if (r == 0)
 		r = files_hold(dir_fd, search, ret_path);
 	return r == 0 ? mappings_hold(dir_fd, search, ret_path) : r;
@@ -203,26 +203,27 @@ static bool is_in_any(const char *path, const struct strings *dirs)
 }
 
 static int link_leads_into(int dir_fd, const char *name,
-			   const struct strings *dirs, char **ret_path)
+			   const struct file_search *search, char **ret_path)
 {
 	autofree char *target = NULL;
 	int r = read_link_at(dir_fd, name, &target);
 
 	if (r == -ENOMEM)
 		return r;
-	if (r < 0 || !is_in_any(target, dirs))
+	if (r < 0 || !is_in_any(target, search->places))
 		return 0;
 	*ret_path = steal_pointer(&target);
 	return 1;
 }
 
 /* Of the fields of a line only the path has a slash. */
-static int mapping_leads_into(const char *line, const struct strings *dirs,
-			      char **ret_path)
+static int mapping_leads_into(int dir_fd, const char *line,
+			      const struct file_search *search, char **ret_path)
 {
 	const char *path = strchr(line, '/');
 
-	if (!path || !is_in_any(path, dirs))
+	(void)dir_fd;
+	if (!path || !is_in_any(path, search->places))
 		return 0;
 	*ret_path = strdup(path);
 	return *ret_path ? 1 : -ENOMEM;
@@ -256,26 +257,27 @@ static bool is_device(const struct strings *devices, unsigned int major,
  * behind the view isn't asked. See fuse_getattr() in fs/fuse/dir.c.
  */
 static int link_is_on(int dir_fd, const char *name,
-		      const struct strings *devices, char **ret_path)
+		      const struct file_search *search, char **ret_path)
 {
 	struct statx stx;
 
 	if (statx(dir_fd, name, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &stx) <
 		    0 ||
-	    !is_device(devices, stx.stx_dev_major, stx.stx_dev_minor))
+	    !is_device(search->devices, stx.stx_dev_major, stx.stx_dev_minor))
 		return 0;
 	return read_link_at(dir_fd, name, ret_path) == -ENOMEM ? -ENOMEM : 1;
 }
 
 /* "55e0-55e2 r--p 00000000 fe:00 1234   /path" */
-static int mapping_is_on(const char *line, const struct strings *devices,
-			 char **ret_path)
+static int mapping_is_on(int dir_fd, const char *line,
+			 const struct file_search *search, char **ret_path)
 {
 	const char *path = strchr(line, '/');
 	unsigned int major, minor;
 
+	(void)dir_fd;
 	if (sscanf(line, "%*s %*s %*s %x:%x", &major, &minor) != 2 ||
-	    !is_device(devices, major, minor))
+	    !is_device(search->devices, major, minor))
 		return 0;
 	*ret_path = path ? strdup(path) : NULL;
 	return path && !*ret_path ? -ENOMEM : 1;
@@ -285,9 +287,80 @@ int holders_of_files_on(const struct strings *devices,
 			struct holders *ret_holders)
 {
 	struct file_search search = {
-		.places = devices,
+		.devices = devices,
 		.link_holds = link_is_on,
 		.mapping_holds = mapping_is_on,
+	};
+
+	return ask_all(holds_file, &search, ret_holders);
+}
+
+/* By both. */
+
+static int link_is_within(int dir_fd, const char *name,
+			  const struct file_search *search, char **ret_path)
+{
+	autofree char *path = NULL;
+	int r = link_is_on(dir_fd, name, search, &path);
+
+	if (r <= 0)
+		return r;
+	return link_leads_into(dir_fd, name, search, ret_path);
+}
+
+static int mapping_is_within(int dir_fd, const char *line,
+			     const struct file_search *search, char **ret_path)
+{
+	autofree char *path = NULL;
+	int r = mapping_is_on(dir_fd, line, search, &path);
+
+	if (r <= 0)
+		return r;
+	return mapping_leads_into(dir_fd, line, search, ret_path);
+}
+
+static int no_link(int dir_fd, const char *name,
+		   const struct file_search *search, char **ret_path)
+{
+	return 0;
+}
+
+/*
+ * Is it shared, of a file that was opened for writing? The link of a mapping
+ * carries the mode of its file (proc_pid_map_files(5)).
+ */
+static bool stores_reach_file(int dir_fd, const char *line)
+{
+	unsigned long start, end;
+	char name[64], shared;
+	struct stat st;
+
+	if (sscanf(line, "%lx-%lx %*3c%c", &start, &end, &shared) != 3 ||
+	    shared != 's')
+		return false;
+	snprintf(name, sizeof(name), "map_files/%lx-%lx", start, end);
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	       (st.st_mode & S_IWUSR);
+}
+
+static int mapping_stores_within(int dir_fd, const char *line,
+				 const struct file_search *search,
+				 char **ret_path)
+{
+	return stores_reach_file(dir_fd, line)
+		       ? mapping_is_within(dir_fd, line, search, ret_path)
+		       : 0;
+}
+
+int holders_within(const struct strings *devices, const struct strings *places,
+		   bool mapped, struct holders *ret_holders)
+{
+	struct file_search search = {
+		.devices = devices,
+		.places = places,
+		.link_holds = mapped ? no_link : link_is_within,
+		.mapping_holds =
+			mapped ? mapping_stores_within : mapping_is_within,
 	};
 
 	return ask_all(holds_file, &search, ret_holders);

@@ -5,6 +5,7 @@
 #ifndef WORKTREEFS_HOLDERS_H
 #define WORKTREEFS_HOLDERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,6 +41,14 @@ int holders_of_paths(const struct strings *mountpoints,
  */
 int holders_of_files_on(const struct strings *devices,
 			struct holders *ret_holders);
+
+/*
+ * Those with a file open, or used otherwise, that lies on one of these devices
+ * and by its path, as its process sees it, at or below one of the places.
+ * mapped: only those that have it mapped so that stores reach it.
+ */
+int holders_within(const struct strings *devices, const struct strings *places,
+		   bool mapped, struct holders *ret_holders);
 
 /*
  * Those in whose mount namespace a view of one of these devices ("MAJOR:MINOR")

@@ -11,6 +11,13 @@
 #include "mountctl/output.h"
 #include "mountctl/plan.h"
 
+#define LIVE_HELP                                                            \
+	"PATH, relative to the root, gets a live rule, in place of an "      \
+	"earlier one. When the\n"                                            \
+	"command ends with 0 the rule holds, for files that are open, too. " \
+	"Where that can't be\nhad, nothing changes, and who is in the way "  \
+	"is named.\n"
+
 static const struct command commands[] = {
 	{
 		.name = "run",
@@ -236,6 +243,27 @@ static const struct command commands[] = {
 			"Ends with 0 where 'run' can be had, with 1 where it "
 			"can't.\n",
 		.run = cmd_doctor,
+	},
+	{
+		.name = "allow",
+		.synopsis = "SESSION PATH",
+		.summary = "let a live session change a path",
+		.options = LIVE_HELP,
+		.run = cmd_allow,
+	},
+	{
+		.name = "protect",
+		.synopsis = "SESSION PATH",
+		.summary = "let a live session only read a path",
+		.options = LIVE_HELP,
+		.run = cmd_protect,
+	},
+	{
+		.name = "hide",
+		.synopsis = "SESSION PATH",
+		.summary = "keep a live session from reading a path",
+		.options = LIVE_HELP,
+		.run = cmd_hide,
 	},
 };
 

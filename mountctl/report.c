@@ -224,6 +224,7 @@ static bool put_requests(cJSON *object, const struct control_status *counters)
 			  (double)counters->requests_total) &&
 	       put_number(object, "denials", (double)counters->denials) &&
 	       put_number(object, "uptime", (double)counters->uptime) &&
+	       put_number(object, "generation", (double)counters->generation) &&
 	       put_counts(object, "denials_by_program", &counters->programs) &&
 	       put_counts(object, "denials_by_path", &counters->paths);
 }
@@ -231,8 +232,8 @@ static bool put_requests(cJSON *object, const struct control_status *counters)
 static bool put_counters(cJSON *object, const struct control_status *counters)
 {
 	static const char *const keys[] = {
-		"requests", "requests_total",	  "denials",
-		"uptime",   "denials_by_program", "denials_by_path",
+		"requests",	      "requests_total",	 "denials",    "uptime",
+		"denials_by_program", "denials_by_path", "generation",
 	};
 
 	if (counters)

@@ -40,8 +40,9 @@ int report_list(const struct report *reports, size_t n,
 /*
  * The same as report_session(), and "git_dir", "views", "native", "rules",
  * "uncovered", "requests", "requests_total", "denials", "uptime",
- * "denials_by_program" and "denials_by_path" (arrays of {"name", "count"}), the
- * last six null where nobody answered.
+ * "generation" (how often the rules have changed), "denials_by_program" and
+ * "denials_by_path" (arrays of {"name", "count"}), the last seven null where
+ * nobody answered.
  */
 int report_status(const struct report *report);
 /* The block "sandbox:" of a summary record, in YAML. */

@@ -16,9 +16,9 @@ floors() {
 		03 fs/lib/gitjudge+fs/lib/gitjudge_*
 		04 fs/lib/gitlock fs/lib/gitpointer
 		05 fs/lib/gitrepo
-		10 fs/content fs/log
+		10 fs/content fs/gate fs/log
 		11 fs/denials fs/inode+fs/file
-		12 fs/breaklink fs/entry fs/view
+		12 fs/breaklink fs/entry fs/places fs/view
 		13 fs/caller fs/gitfiles fs/notify fs/passthrough
 		14 fs/gitguard
 		15 fs/guard
@@ -26,9 +26,11 @@ floors() {
 		17 fs/locks
 		18 fs/attributes fs/data fs/directories fs/names fs/xattrs
 		19 fs/options fs/session
-		20 fs/control
-		21 fs/handover
-		22 fs/main
+		20 fs/live
+		21 fs/requests
+		22 fs/control
+		23 fs/handover
+		24 fs/main
 		30 mountctl/attempts mountctl/checks mountctl/child mountctl/clock
 		30 mountctl/command mountctl/links
 		30 mountctl/trial
@@ -56,7 +58,7 @@ floors() {
 }
 
 # Who may include cJSON.h.
-speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/control.c fs/denials.c"
+speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/denials.c fs/requests.c"
 speak_json+=" fs/handover.c mountctl/control.c mountctl/hook_input.c"
 speak_json+=" mountctl/hook_policy.c mountctl/logline.c mountctl/report.c mountctl/server.c "
 

@@ -15,6 +15,7 @@
 #include "fs/inode.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/policy.h"
+#include "fs/places.h"
 
 #define MAX_FDS 4
 #define MANY 40
@@ -562,4 +563,236 @@ Test(inode, many)
 		inode_forget(&table, ids[i], 1);
 	cr_expect_eq(known(), 0);
 	free(ids);
+}
+
+/* Another policy: ro/ as before, and a rule for relative. */
+static struct policy *policy_with(const char *relative, enum access access)
+{
+	struct rules rules = {0};
+	struct policy *other;
+
+	add_rule(&rules, "ro", ACCESS_RO);
+	add_rule(&rules, relative, access);
+	cr_assert_eq(policy_new(base, &rules, &other, NULL), 0);
+	rules_release(&rules);
+	return other;
+}
+
+static void plan(const struct policy *other, const char *relative)
+{
+	struct place root = policy_root(other);
+
+	places_plan(&table, root, policy_walk(root, relative));
+}
+
+/* Goes by the other policy from here on. */
+static void move(struct policy *other)
+{
+	places_move(&table);
+	policy_free(policy);
+	policy = other;
+}
+
+static struct file *open_as(struct inode *inode, const char *relative,
+			    int flags)
+{
+	autofree char *path = NULL;
+	struct file *file;
+	int fd;
+
+	cr_assert_gt(asprintf(&path, "%s/%s", base, relative), 0);
+	fd = open(path, flags | O_CLOEXEC);
+	cr_assert_geq(fd, 0);
+	file = file_new(inode, fd, flags);
+	cr_assert_not_null(file);
+	return file;
+}
+
+static size_t n_obstacles(enum obstacle_kind *ret_kind)
+{
+	struct obstacles obstacles = {0};
+	size_t n;
+
+	cr_assert_eq(places_find_obstacles(&table, &obstacles), 0);
+	n = obstacles.n;
+	if (n > 0)
+		*ret_kind = obstacles.obstacle[0].kind;
+	obstacles_release(&obstacles);
+	return n;
+}
+
+/* All below the rule changes its place, and is found there. */
+Test(inode, places_follow_the_rules)
+{
+	autoinode struct inode *dir = look_up_in_root("dir", 1);
+	autoinode struct inode *file = look_up(dir, "file", "dir/file", 1);
+	autoinode struct inode *beside = look_up_in_root("file", 1);
+	autoinode struct inode *later = NULL, *again = NULL;
+	struct policy *other = policy_with("dir", ACCESS_NONE);
+	struct touched_list list;
+
+	plan(other, "dir");
+	cr_expect_eq(place_access(file->place), ACCESS_RW);
+	cr_assert_eq(places_list_touched(&table, &list), 0);
+	cr_expect_eq(list.n, 2);
+	touched_release(&list);
+	move(other);
+	cr_expect_eq(place_access(table.root->place), ACCESS_RW);
+	cr_expect_eq(place_access(dir->place), ACCESS_NONE);
+	cr_expect_eq(place_access(file->place), ACCESS_NONE);
+	cr_expect_eq(place_access(beside->place), ACCESS_RW);
+	again = look_up(dir, "file", "dir/file", 0);
+	cr_expect_eq(again, file);
+	later = look_up_in_root("file", 0);
+	cr_expect_eq(later, beside);
+	inode_forget(&table, file->nodeid, 1);
+	inode_forget(&table, dir->nodeid, 1);
+}
+
+/* A change that is given up has changed nothing. */
+Test(inode, a_plan_is_no_move)
+{
+	autoinode struct inode *dir = look_up_in_root("dir", 1);
+	autoinode struct inode *again = NULL;
+	struct policy *other = policy_with("dir", ACCESS_RO);
+
+	plan(other, "dir");
+	policy_free(other);
+	other = policy_with("dir", ACCESS_NONE);
+	plan(other, "dir");
+	policy_free(other);
+	cr_expect_eq(place_access(dir->place), ACCESS_RW);
+	again = look_up_in_root("dir", 0);
+	cr_expect_eq(again, dir);
+}
+
+/* Two inodes of one file come together, and are two as long as they live. */
+Test(inode, places_merge)
+{
+	autoinode struct inode *ro = look_up_in_root("ro", 1);
+	autoinode struct inode *a = look_up_in_root("file", 1);
+	autoinode struct inode *b = look_up(ro, "file", "ro/file", 1);
+	autoinode struct inode *one = NULL;
+	struct policy *other;
+	struct rules none = {0};
+	uint64_t id = b->nodeid;
+
+	cr_expect_neq(a, b);
+	cr_assert_eq(policy_new(base, &none, &other, NULL), 0);
+	plan(other, "");
+	move(other);
+	cr_expect(place_equal(a->place, b->place));
+	one = look_up_in_root("file", 0);
+	cr_expect(one == a || one == b);
+	cr_expect_eq(known(), 3);
+	inode_forget(&table, id, 1);
+	inode_unref(b);
+	b = NULL;
+	inode_unref(one);
+	one = look_up_in_root("file", 0);
+	cr_expect_not_null(one);
+}
+
+/* What two names led to stays one name's; the other gets an inode anew. */
+Test(inode, places_split)
+{
+	autoinode struct inode *dir = NULL, *a = NULL, *b = NULL, *c = NULL;
+	struct policy *other = policy_with("dir", ACCESS_RO);
+
+	sh("ln file dir/second");
+	dir = look_up_in_root("dir", 1);
+	a = look_up(dir, "second", "dir/second", 1);
+	b = look_up_in_root("file", 1);
+	cr_expect_eq(a, b);
+	plan(other, "dir");
+	move(other);
+	cr_expect_eq(place_access(a->place), ACCESS_RW);
+	c = look_up(dir, "second", "dir/second", 1);
+	cr_expect_neq(c, a);
+	cr_expect_eq(place_access(c->place), ACCESS_RO);
+}
+
+/* An open file is held to where it really is, be its name another's by now. */
+Test(inode, places_of_open_files)
+{
+	autoinode struct inode *dir = look_up_in_root("dir", 1);
+	autoinode struct inode *a = NULL, *b = NULL;
+	struct policy *other = policy_with("dir", ACCESS_RO);
+	struct file *file;
+
+	sh("ln file dir/second");
+	a = look_up(dir, "second", "dir/second", 1);
+	file = open_as(a, "dir/second", O_RDWR);
+	b = look_up_in_root("file", 1);
+	cr_expect_eq(a, b);
+	plan(other, "dir");
+	move(other);
+	cr_expect_eq(place_access(a->place), ACCESS_RO);
+	inode_unref(b);
+	b = look_up_in_root("file", 0);
+	cr_expect_neq(a, b);
+	cr_expect_eq(place_access(b->place), ACCESS_RW);
+	file_close(file);
+	/* The next change knows it by its name alone. */
+	other = policy_with("dir", ACCESS_NONE);
+	plan(other, "dir");
+	move(other);
+	cr_expect_eq(place_access(a->place), ACCESS_RW);
+}
+
+Test(inode, obstacles)
+{
+	autoinode struct inode *dir = look_up_in_root("dir", 1);
+	autoinode struct inode *a = look_up(dir, "file", "dir/file", 1);
+	struct policy *ro = policy_with("dir", ACCESS_RO);
+	struct policy *none = policy_with("dir", ACCESS_NONE);
+	struct file *file = open_as(a, "dir/file", O_RDONLY);
+	enum obstacle_kind kind;
+
+	file->passed_through = true;
+	plan(ro, "dir");
+	cr_expect_eq(n_obstacles(&kind), 0);
+	plan(none, "dir");
+	cr_expect_eq(n_obstacles(&kind), 1);
+	cr_expect_eq(kind, OBSTACLE_PASSTHROUGH);
+	file_close(file);
+	cr_expect_eq(n_obstacles(&kind), 0);
+
+	file = open_as(a, "dir/file", O_RDWR);
+	plan(ro, "dir");
+	cr_expect_eq(n_obstacles(&kind), 0);
+	file->mapped = true;
+	cr_expect_eq(n_obstacles(&kind), 1);
+	cr_expect_eq(kind, OBSTACLE_MAPPING);
+	/* What keeps its access isn't concerned. */
+	plan(policy, "dir");
+	cr_expect_eq(n_obstacles(&kind), 0);
+	file_close(file);
+	policy_free(ro);
+	policy_free(none);
+}
+
+/* Of a tree as deep as paths go each inode is planned once. */
+Test(inode, places_deep_down)
+{
+	struct inode *chain[200];
+	struct policy *other = policy_with("deep", ACCESS_RO);
+	autofree char *path = strdup("deep");
+
+	sh("mkdir -p $(printf 'deep%%0199d' 0 | sed 's,0,/0,g')");
+	chain[0] = look_up_in_root("deep", 1);
+	for (size_t i = 1; i < ARRAY_SIZE(chain); i++) {
+		char *longer = NULL;
+
+		cr_assert_gt(asprintf(&longer, "%s/0", path), 0);
+		free(path);
+		path = longer;
+		chain[i] = look_up(chain[i - 1], "0", path, 1);
+	}
+	plan(other, "deep");
+	move(other);
+	for (size_t i = 0; i < ARRAY_SIZE(chain); i++) {
+		cr_expect_eq(place_access(chain[i]->place), ACCESS_RO);
+		inode_unref(chain[i]);
+	}
 }
