@@ -21,6 +21,7 @@
 
 #define MAX_CLIENTS 64
 #define MAX_LINE 65536	       /* of a request */
+#define MAX_UNREAD 65536       /* bytes of answers, before more are given */
 #define MAX_BACKLOG (1u << 20) /* bytes that a subscriber hasn't read */
 #define MAX_FEED (4u << 20)    /* bytes of denials not yet handed on */
 #define SOCKET_NAME "control.sock"
@@ -261,13 +262,14 @@ static int answer_line(struct control *control, struct client *client,
 	return r;
 }
 
-/* Answers each whole line that has come, as far as it needn't wait. */
+/* Answers each whole line that has come, as far as it needn't wait: for a
+ * change, or for the client to read. */
 static int answer_lines(struct control *control, struct client *client)
 {
-	char *line = client->line, *end;
+	char *line = client->line, *end = line;
 	int r = 0;
 
-	while (r == 0 && !client->waiting &&
+	while (r == 0 && !client->waiting && client->n_answers < MAX_UNREAD &&
 	       (end = memchr(line, '\n',
 			     client->used - (size_t)(line - client->line)))) {
 		*end = '\0';
@@ -276,21 +278,73 @@ static int answer_lines(struct control *control, struct client *client)
 	}
 	client->used -= (size_t)(line - client->line);
 	memmove(client->line, line, client->used);
-	if (r == 0 && !client->waiting && client->used == MAX_LINE) {
+	if (r == 0 && !end && client->used == MAX_LINE) {
 		client->ending = true;
 		r = queue_line(client, request_error("line too long"));
 	}
 	return r;
 }
 
+/*
+ * May this process ask? Its mount namespace is looked up by its pid; one that
+ * has gone, and whose pid might be another's, doesn't wait for an answer.
+ */
+static bool may_ask(const struct ucred *peer)
+{
+	char path[64];
+	struct stat theirs, ours;
+
+	if (peer->uid != geteuid() && peer->uid != 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", peer->pid);
+	return stat(path, &theirs) == 0 &&
+	       stat("/proc/self/ns/mnt", &ours) == 0 &&
+	       theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
+}
+
+/*
+ * Whoever connected may have handed the descriptor on, or may be elsewhere by
+ * now: the kernel tells who has sent (unix(7), SO_PASSCRED). Descriptors that
+ * are sent along find no room, and are closed.
+ */
+static ssize_t receive(const struct client *client)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {
+		.iov_base = client->line + client->used,
+		.iov_len = MAX_LINE - client->used,
+	};
+	struct msghdr message = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	ssize_t n = recvmsg(client->fd, &message, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+	struct ucred sender;
+
+	if (n < 0)
+		return -errno;
+	if (n == 0)
+		return 0;
+	if (!header || header->cmsg_level != SOL_SOCKET ||
+	    header->cmsg_type != SCM_CREDENTIALS)
+		return -EPERM;
+	memcpy(&sender, CMSG_DATA(header), sizeof(sender));
+	return may_ask(&sender) ? n : -EPERM;
+}
+
 /* 0, or -errno when the client is to be closed. */
 static int read_client(struct control *control, struct client *client)
 {
-	ssize_t n = recv(client->fd, client->line + client->used,
-			 MAX_LINE - client->used, 0);
+	ssize_t n = receive(client);
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN || n == -EINTR ? 0 : (int)n;
 	client->half = n == 0;
 	if (n == 0)
 		return client->subscribed ? 0 : -ECONNRESET;
@@ -386,27 +440,6 @@ static void deliver_denials(struct control *control)
 	}
 }
 
-/*
- * Is the peer one that may ask? Its mount namespace is looked up by its pid;
- * a peer that has gone, and whose pid might be another's, has closed its end.
- */
-static bool may_ask(int fd)
-{
-	struct ucred peer;
-	socklen_t length = sizeof(peer);
-	char path[64];
-	struct stat theirs, ours;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
-		return false;
-	if (peer.uid != geteuid() && peer.uid != 0)
-		return false;
-	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", peer.pid);
-	return stat(path, &theirs) == 0 &&
-	       stat("/proc/self/ns/mnt", &ours) == 0 &&
-	       theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev;
-}
-
 /* Who has been silent for longest goes; those who wait for us last. */
 static void make_room(struct control *control)
 {
@@ -428,9 +461,13 @@ static void accept_client(struct control *control)
 {
 	autofd int fd = accept4(control->listener, NULL, NULL,
 				SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
 	char *line;
 
-	if (fd < 0 || !may_ask(fd))
+	if (fd < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+	    !may_ask(&peer))
 		return;
 	line = malloc(MAX_LINE);
 	if (!line)
@@ -459,6 +496,8 @@ static void serve_clients(struct control *control, const struct pollfd *fds)
 			r = read_client(control, client);
 		if (r == 0 && client->n_answers > 0)
 			r = write_client(client);
+		if (r == 0 && client->n_answers == 0 && !client->ending)
+			r = answer_lines(control, client);
 		if (r < 0)
 			close_client(control, client);
 	}
@@ -520,12 +559,16 @@ static int listen_in(int dir_fd)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	autofd int fd =
 		socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
 
 	if (fd < 0)
 		return -errno;
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s",
 		 fd_path(dir_fd).text, SOCKET_NAME);
 	unlinkat(dir_fd, SOCKET_NAME, 0);
+	/* Those that are accepted inherit it. */
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return -errno;
 	/* umask is 0 here, and the directory is the user's alone. */
 	if (fchmod(fd, 0600) < 0 ||
 	    bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||

@@ -215,10 +215,16 @@ static int write_record(struct handover *handover)
 /* What doesn't keep a session from starting is said in the answer. */
 static int reply_committed(const struct handover *handover)
 {
-	const struct record record = whole_record(handover);
 	autojson cJSON *object = cJSON_CreateObject();
 	autofree char *warning = NULL, *text = NULL;
-	int r = worktree_lock(&record);
+	struct record record;
+	int r;
+
+	/* The rules in it may change as soon as the gate is open. */
+	gate_enter();
+	record = whole_record(handover);
+	gate_leave();
+	r = worktree_lock(&record);
 
 	if (r < 0 && asprintf(&warning,
 			      "cannot lock the worktree, so that 'git worktree "

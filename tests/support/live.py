@@ -131,9 +131,10 @@ def serve():
 class Control:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(DEADLINE)
         directory = os.open(os.path.dirname(path), os.O_PATH)
+        # With a time-out it wouldn't wait for its turn.
         self.sock.connect(f"/proc/self/fd/{directory}/control.sock")
+        self.sock.settimeout(DEADLINE)
         os.close(directory)
         self.file = self.sock.makefile("r", encoding="utf-8")
 
