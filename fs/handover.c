@@ -172,6 +172,21 @@ static int read_commit(const cJSON *message, struct record *record)
 	return record->command ? 0 : -ENOMEM;
 }
 
+/* The watchdog aborts connections by the minor numbers of "MAJOR:MINOR". */
+static void watch_devices(const struct handover *handover)
+{
+	const struct strings *devices = &handover->record.devices;
+
+	for (size_t i = 0; i < devices->n; i++) {
+		const char *minor = strchr(devices->s[i], ':');
+
+		if (minor)
+			watchdog_add(
+				&handover->session.watchdog,
+				(unsigned int)strtoul(minor + 1, NULL, 10));
+	}
+}
+
 /* The record with the session's spec, which stays the session's. */
 static struct record whole_record(const struct handover *handover)
 {
@@ -261,6 +276,7 @@ static int receive_commit(struct handover *handover)
 		close(fds[i]);
 	r = read_commit(message, &handover->record);
 	if (r == 0) {
+		watch_devices(handover);
 		/* Whoever finds the record may ask. */
 		start_control(handover);
 		r = write_record(handover);

@@ -3,18 +3,22 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 #include "fs/content.h"
 #include "fs/file.h"
 #include "fs/lib/fileio.h"
+#include "fs/log.h"
 
 #define FIRST_BUCKETS 1024
 #define ROOT_ID 1
@@ -178,6 +182,22 @@ static void lru_trim(struct inode_table *table, size_t keep)
 	}
 }
 
+/* At most once a minute. */
+static void tell_shortage(void)
+{
+	static _Atomic time_t told;
+	time_t now = time(NULL), before = told;
+	struct rlimit limit = {0};
+
+	if (now - before < 60 ||
+	    !atomic_compare_exchange_strong(&told, &before, now))
+		return;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	log_line("too many open files: the limit is %llu, raise RLIMIT_NOFILE "
+		 "before the session is started",
+		 (unsigned long long)limit.rlim_cur);
+}
+
 bool inode_table_shrink(struct inode_table *table)
 {
 	size_t before, after;
@@ -187,6 +207,7 @@ bool inode_table_shrink(struct inode_table *table)
 	lru_trim(table, before / 2);
 	after = table->n_fds;
 	pthread_mutex_unlock(&table->lock);
+	tell_shortage();
 	return after < before;
 }
 
@@ -538,6 +559,12 @@ bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 	*stamp = now;
 	pthread_mutex_unlock(&inode->table->lock);
 	return known;
+}
+
+void inode_table_check(struct inode_table *table)
+{
+	pthread_mutex_lock(&table->lock);
+	pthread_mutex_unlock(&table->lock);
 }
 
 bool inode_has_fd(struct inode *inode)

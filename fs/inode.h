@@ -159,6 +159,9 @@ bool times_are_settled(const struct statx *stx);
 bool inode_data_is_known(struct inode *inode, const struct statx *stx);
 
 /* Has it a descriptor of its own at hand? */
+/* Returns once the table's lock can be had. */
+void inode_table_check(struct inode_table *table);
+
 bool inode_has_fd(struct inode *inode);
 /* Keeps fd (taken over) as the inode's descriptor for as long as it fits. */
 void inode_keep_fd(struct inode *inode, int fd);

@@ -9,14 +9,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <fuse_lowlevel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "fs/background.h"
 #include "fs/handover.h"
 #include "fs/lib/cleanup.h"
+#include "fs/lib/ready.h"
 #include "fs/options.h"
 #include "fs/session.h"
 
@@ -26,17 +28,33 @@ static int complain(const char *what, int r)
 	return EXIT_FAILURE;
 }
 
-/* Mounts, goes into the background unless told not to, and serves. */
+/* Says that the view can be used, once it answers. */
+static int tell_ready(const char *mountpoint, int background)
+{
+	struct stat st;
+	int r = stat(mountpoint, &st) < 0 ? -errno : ready_notify();
+
+	if (r == 0 && background >= 0)
+		return background_ready(background);
+	cleanup_fdp(&background);
+	return r;
+}
+
+/* Goes into the background unless told not to, mounts, and serves. */
 static int serve_mounted(struct session *session, const struct options *options)
 {
 	const char *mountpoint = session->spec.views[0].mountpoint;
-	int r = session_mount(session, NULL);
+	int background = options->foreground ? -1 : background_enter();
+	int r;
 
+	if (!options->foreground && background < 0)
+		return complain("cannot go into the background", background);
+	r = session_mount(session, NULL);
 	if (r < 0)
 		return complain(mountpoint, r);
-	if (fuse_daemonize(options->foreground) < 0)
-		return complain("cannot go into the background", -errno);
 	r = session_start(session);
+	if (r == 0)
+		r = tell_ready(mountpoint, background);
 	if (r == 0)
 		r = session_wait(session);
 	return r < 0 ? complain("cannot serve", r) : EXIT_SUCCESS;
@@ -55,6 +73,7 @@ static int serve_options(struct options *options)
 	if (r == 0) {
 		take_fd(&root_fd);
 		session.debug = options->debug;
+		session.goes_quiet = !options->foreground;
 		status = serve_mounted(&session, options);
 		session_stop(&session);
 	} else {

@@ -22,12 +22,19 @@ static const char help_text[] =
 	"  -o ro=PATH     reads pass, changes answer EROFS\n"
 	"  -o rw=PATH     everything passes\n"
 	"  -o none=PATH   names and stat only\n"
+	"  -o ro-path=PATH, rw-path=PATH, none-path=PATH\n"
+	"                 the same, for fstab and mount(8), which take ro and rw\n"
+	"                 for their own\n"
+	"  -o policy=FILE rules from a file: JSON, as in a session's record\n"
 	"  -o hardlinks=allow|break|deny\n"
 	"                 what a change of a file with further links does\n"
 	"  -o symlinks=view|raw\n"
 	"                 where absolute targets in SOURCE lead\n"
+	"  -o watchdog=SECONDS\n"
+	"                 without a sign of life for so long, it is ended (300);\n"
+	"                 0: never\n"
 	"  -o OPTION      any other option of mount.fuse3(8)\n"
-	"  --policy FILE  rules from a file: JSON, as in a session's record\n"
+	"  --policy FILE  the same\n"
 	"  -f             stay in the foreground\n"
 	"  -d             the same, and print each request\n"
 	"\n"
@@ -46,19 +53,26 @@ static int out_of_memory(void)
 	return EXIT_FAILURE;
 }
 
-/* "ro=PATH" and its like; false if the option is none of ours. */
-static bool split_rule(char *option, enum access *ret_access, char **ret_path)
+/*
+ * "ro=PATH" or "ro-path=PATH" and their like; false if the option is none of
+ * ours. mount(8) takes the former for its own.
+ */
+static bool split_rule(const char *option, enum access *ret_access,
+		       const char **ret_path)
 {
-	char *value = strchr(option, '=');
-	bool ours;
+	static const char suffix[] = "-path";
+	const char *value = strchr(option, '=');
+	size_t length = value ? (size_t)(value - option) : 0;
+	size_t end = sizeof(suffix) - 1;
+	autofree char *word = NULL;
 
-	if (!value)
+	if (length > end && strncmp(value - end, suffix, end) == 0)
+		length -= end;
+	word = strndup(option, length);
+	if (!value || !word || access_parse(word, ret_access) < 0)
 		return false;
-	*value = '\0';
-	ours = access_parse(option, ret_access) == 0;
-	*value = '=';
 	*ret_path = value + 1;
-	return ours;
+	return true;
 }
 
 static int add_rule(struct session_spec *spec, enum access access,
@@ -85,14 +99,34 @@ static const char *option_value(const char *option, const char *name)
 		       : NULL;
 }
 
+static int add_policy_file(struct session_spec *spec, const char *file)
+{
+	autofree char *text = NULL;
+	struct rules rules = {0};
+	int r = read_file_at(AT_FDCWD, file, POLICY_MAX, &text, NULL);
+
+	if (r == 0)
+		r = rules_from_json(text, &rules);
+	for (size_t i = 0; r == 0 && i < rules.n; i++)
+		r = rules_add(&spec->rules, &rules.rule[i]);
+	rules_release(&rules);
+	return r;
+}
+
 /* One option; -EINVAL for a value that it can't have. */
-static int add_option(struct session_spec *spec, char *option)
+static int add_option(struct session_spec *spec, const char *option)
 {
 	const char *hardlinks = option_value(option, "hardlinks");
 	const char *symlinks = option_value(option, "symlinks");
+	const char *watchdog = option_value(option, "watchdog");
+	const char *policy = option_value(option, "policy");
 	enum access access;
-	char *path;
+	const char *path;
 
+	if (policy)
+		return add_policy_file(spec, policy);
+	if (watchdog)
+		return watchdog_parse(watchdog, &spec->watchdog);
 	if (hardlinks)
 		return hardlinks_parse(hardlinks, &spec->hardlinks);
 	if (symlinks)
@@ -128,20 +162,6 @@ static int add_options(struct session_spec *spec, const char *argument)
 			return r;
 		option = out = at + 1;
 	}
-}
-
-static int add_policy_file(struct session_spec *spec, const char *file)
-{
-	autofree char *text = NULL;
-	struct rules rules = {0};
-	int r = read_file_at(AT_FDCWD, file, POLICY_MAX, &text, NULL);
-
-	if (r == 0)
-		r = rules_from_json(text, &rules);
-	for (size_t i = 0; r == 0 && i < rules.n; i++)
-		r = rules_add(&spec->rules, &rules.rule[i]);
-	rules_release(&rules);
-	return r;
 }
 
 static int set_view(struct options *options, const char *source,

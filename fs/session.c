@@ -18,6 +18,7 @@
 #include "fs/lib/cleanup.h"
 #include "fs/lib/path.h"
 #include "fs/locks.h"
+#include "fs/log.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
 
@@ -69,7 +70,8 @@ int session_init(struct session *session, struct session_spec *spec,
 	size_t max_fds = directory_fds(spec->n_views);
 	int r = 0;
 
-	*session = (struct session){.spec = *spec, .ended = -1};
+	*session = (struct session){
+		.spec = *spec, .ended = -1, .watchdog = {.fd = -1}};
 	session_spec_init(spec);
 	spec = &session->spec;
 	umask(0);
@@ -238,8 +240,12 @@ static int start_view(struct session *session, struct served_view *served)
 
 int session_start(struct session *session)
 {
-	int r = notify_start();
+	int r = watchdog_start(session->debug ? 0 : session->spec.watchdog,
+			       session->goes_quiet ? -1 : STDERR_FILENO,
+			       &session->watchdog);
 
+	if (r == 0)
+		r = notify_start();
 	if (r == 0)
 		r = denials_start(&session->spec);
 	for (size_t i = 0; r == 0 && i < session->spec.n_views; i++)
@@ -255,10 +261,20 @@ static bool signal_ends(int signals)
 
 	if (read(signals, &info, sizeof(info)) != sizeof(info))
 		return false;
-	if (info.ssi_signo != SIGHUP)
+	if (info.ssi_signo != SIGHUP) {
+		log_line("ends: signal %u", info.ssi_signo);
 		return true;
+	}
 	denials_reopen();
 	return false;
+}
+
+/* None while one of the locks that all requests need isn't to be had. */
+static void give_sign_of_life(struct session *session)
+{
+	for (size_t i = 0; i < session->spec.n_views; i++)
+		inode_table_check(&session->views[i].view.table);
+	watchdog_beat(&session->watchdog);
 }
 
 int session_wait(struct session *session)
@@ -272,7 +288,10 @@ int session_wait(struct session *session)
 	while (n_ended < session->spec.n_views) {
 		uint64_t one;
 
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+		give_sign_of_life(session);
+		if (poll(fds, ARRAY_SIZE(fds),
+			 watchdog_interval(&session->watchdog)) < 0 &&
+		    errno != EINTR)
 			return -errno;
 		if (fds[1].revents && signal_ends(session->signals))
 			return 0;
@@ -303,4 +322,5 @@ void session_stop(struct session *session)
 			fuse_session_unmount(fuse);
 		fuse_session_destroy(fuse);
 	}
+	watchdog_stop(&session->watchdog);
 }

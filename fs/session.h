@@ -12,6 +12,7 @@
 
 #include "fs/lib/spec.h"
 #include "fs/view.h"
+#include "fs/watchdog.h"
 
 struct served_view {
 	struct view view;
@@ -27,8 +28,10 @@ struct session {
 	struct served_view *views; /* as many as spec.n_views */
 	bool mounts_itself;	   /* and so unmounts, too */
 	bool debug;
-	int ended;		 /* eventfd: one for each view that ended */
-	int signals;		 /* signalfd of those that end the process */
+	bool goes_quiet; /* its stderr is about to go, too */
+	int ended;	 /* eventfd: one for each view that ended */
+	int signals;	 /* signalfd of those that end the process */
+	struct watchdog watchdog;
 	struct timespec started; /* CLOCK_BOOTTIME */
 };
 
@@ -51,7 +54,8 @@ int session_mount(struct session *session, const int *fuse_fds);
 const struct view *session_view_of(const struct session *session,
 				   const char *path);
 
-/* Starts serving; in the process that goes on to session_wait(). */
+/* Starts the watchdog, and serving; in the process that goes on to
+ * session_wait(). */
 int session_start(struct session *session);
 
 /* Returns when every view has ended or a signal asks for the end. */

@@ -10,6 +10,7 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/process.h"
+#include "fs/lib/ready.h"
 #include "mountctl/clock.h"
 #include "mountctl/command.h"
 #include "mountctl/ending.h"
@@ -141,8 +142,13 @@ static int show(const struct session_spec *spec, bool already,
 		r = -errno;
 	if (r < 0)
 		status = fail(r, "cannot print the directory");
-	else if (options->foreground)
+	if (r == 0 && options->foreground) {
+		r = ready_notify();
+		if (r < 0)
+			warn("cannot tell NOTIFY_SOCKET that it is mounted: %s",
+			     strerror(-r));
 		status = stay(&record);
+	}
 	record_release(&record);
 	return status;
 }

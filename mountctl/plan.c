@@ -46,7 +46,10 @@ const char plan_help[] =
 	"(break)\n"
 	"  --symlinks view|raw\n"
 	"                      do absolute links into the root lead into the "
-	"view (view)\n";
+	"view (view)\n"
+	"  --watchdog SECONDS  end a filesystem process without a sign of life "
+	"(300);\n"
+	"                      0: never\n";
 
 struct planner {
 	const struct plan_options *options; /* borrowed */
@@ -68,6 +71,7 @@ void plan_options_init(struct plan_options *options)
 		.symlinks = SYMLINKS_VIEW,
 		.git_guard = true,
 		.git_config = GIT_CONFIG_FILTER,
+		.watchdog = WATCHDOG_DEFAULT,
 	};
 }
 
@@ -150,6 +154,9 @@ static int word_option(struct plan_options *o, int option, const char *argument,
 	case PLAN_OPT_SYMLINKS:
 		*words = "--symlinks takes 'view' or 'raw'";
 		return symlinks_parse(argument, &o->symlinks);
+	case PLAN_OPT_WATCHDOG:
+		*words = "--watchdog takes a number of seconds";
+		return watchdog_parse(argument, &o->watchdog);
 	}
 	return -ENOENT;
 }
@@ -871,6 +878,7 @@ static void copy_options(struct planner *p)
 	p->spec->hardlinks = o->hardlinks;
 	p->spec->symlinks = o->symlinks;
 	p->spec->git_config = o->git_config;
+	p->spec->watchdog = o->watchdog;
 	p->spec->git_guard = o->git_guard && p->repo.git_dir;
 }
 

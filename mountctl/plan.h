@@ -29,6 +29,7 @@ struct plan_options {
 	enum symlinks symlinks;
 	bool git_guard;
 	enum git_config git_config;
+	unsigned int watchdog; /* seconds; 0: none */
 	/* --native: "auto" (default), "none", or paths; run only. */
 	struct strings native;
 	bool any_rules; /* was one of RULES (not -n) given? */
@@ -60,6 +61,7 @@ enum {
 	PLAN_OPT_HARDLINKS,
 	PLAN_OPT_SYMLINKS,
 	PLAN_OPT_NATIVE,
+	PLAN_OPT_WATCHDOG,
 	PLAN_OPT_END, /* commands number their own from here */
 };
 #define PLAN_LONG_OPTIONS                                                     \
@@ -77,6 +79,7 @@ enum {
 		{"hardlinks", required_argument, NULL, PLAN_OPT_HARDLINKS},   \
 		{"symlinks", required_argument, NULL, PLAN_OPT_SYMLINKS},     \
 		{"native", required_argument, NULL, PLAN_OPT_NATIVE},         \
+		{"watchdog", required_argument, NULL, PLAN_OPT_WATCHDOG},     \
 	{                                                                     \
 		"name", required_argument, NULL, 'n'                          \
 	}

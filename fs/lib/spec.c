@@ -99,6 +99,21 @@ void strings_release(struct strings *strings)
 	*strings = (struct strings){0};
 }
 
+int watchdog_parse(const char *word, unsigned int *ret_seconds)
+{
+	char *end;
+	unsigned long seconds;
+
+	if (word[0] < '0' || word[0] > '9')
+		return -EINVAL;
+	errno = 0;
+	seconds = strtoul(word, &end, 10);
+	if (*end || errno || seconds > WATCHDOG_MAX)
+		return -EINVAL;
+	*ret_seconds = (unsigned int)seconds;
+	return 0;
+}
+
 void session_spec_init(struct session_spec *spec)
 {
 	*spec = (struct session_spec){
@@ -106,6 +121,7 @@ void session_spec_init(struct session_spec *spec)
 		.symlinks = SYMLINKS_VIEW,
 		.git_guard = true,
 		.git_config = GIT_CONFIG_FILTER,
+		.watchdog = WATCHDOG_DEFAULT,
 		.report_uid = (uid_t)-1,
 		.report_gid = (gid_t)-1,
 	};
@@ -367,6 +383,7 @@ static bool put_spec(cJSON *object, const struct session_spec *spec)
 	       cJSON_AddBoolToObject(object, "git_guard", spec->git_guard) &&
 	       put_text(object, "git_config",
 			git_config_name(spec->git_config)) &&
+	       cJSON_AddNumberToObject(object, "watchdog", spec->watchdog) &&
 	       put_ids(object, spec) && put_views(object, spec) &&
 	       put_strings(object, "native", &spec->native) &&
 	       put_strings(object, "fuse_options", &spec->fuse_options) &&
@@ -578,6 +595,20 @@ static int get_ids(const cJSON *object, struct session_spec *spec)
 	return r < 0 ? r : get_id(ids, "gid", &spec->report_gid);
 }
 
+static int get_watchdog(const cJSON *object, struct session_spec *spec)
+{
+	const cJSON *item =
+		cJSON_GetObjectItemCaseSensitive(object, "watchdog");
+
+	if (!item)
+		return 0;
+	if (!cJSON_IsNumber(item) || item->valuedouble < 0 ||
+	    item->valuedouble > WATCHDOG_MAX)
+		return -EINVAL;
+	spec->watchdog = (unsigned int)item->valuedouble;
+	return 0;
+}
+
 static int get_words(const cJSON *object, struct session_spec *spec)
 {
 	if (tier_parse(get_word(object, "tier"), &spec->tier) < 0 ||
@@ -586,6 +617,8 @@ static int get_words(const cJSON *object, struct session_spec *spec)
 	    symlinks_parse(get_word(object, "symlinks"), &spec->symlinks) < 0 ||
 	    git_config_parse(get_word(object, "git_config"),
 			     &spec->git_config) < 0)
+		return -EINVAL;
+	if (get_watchdog(object, spec) < 0)
 		return -EINVAL;
 	return get_bool(object, "git_guard", &spec->git_guard);
 }

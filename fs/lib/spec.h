@@ -9,8 +9,8 @@
  *   "admin_dir": "/r/.git/worktrees/wt", "worktrees_dir": null,
  *   "state_dir": "/home/u/.local/state/worktreefs/name",
  *   "hardlinks": "break", "symlinks": "view", "git_guard": true,
- *   "git_config": "filter", "ids": null | {"uid": 1000, "gid": 1000},
- *   "views": [{"root": "/r", "mountpoint": "/r", "pinned": ["wt"]}],
+ *   "git_config": "filter", "watchdog": 300, "ids": null | {"uid": 1000, "gid":
+ * 1000}, "views": [{"root": "/r", "mountpoint": "/r", "pinned": ["wt"]}],
  *   "native": ["/r/wt"], "fuse_options": [],
  *   "rules": [{"path": "/r", "access": "ro", "origin": "default",
  *              "caching": "tree", "judge": "none", "pattern": false,
@@ -106,10 +106,16 @@ struct session_spec {
 	gid_t report_gid;
 	struct view_spec *views; /* owned */
 	size_t n_views;
+	unsigned int watchdog;	     /* seconds, see fs/watchdog.h; 0: none */
 	struct strings native;	     /* trees served by the real directory */
 	struct strings fuse_options; /* of mount -o, as given */
 	struct rules rules;
 };
+
+#define WATCHDOG_DEFAULT 300u
+#define WATCHDOG_MAX 1000000u
+/* Whole seconds, 0 for none. -EINVAL, also for what no timer can hold. */
+int watchdog_parse(const char *word, unsigned int *ret_seconds);
 
 void session_spec_init(struct session_spec *spec);
 void session_spec_release(struct session_spec *spec);

@@ -10,14 +10,14 @@
 floors() {
 	cat <<-'END'
 		00 fs/lib/cleanup fs/lib/path
-		01 fs/lib/fileio fs/lib/policy fs/lib/process
+		01 fs/lib/fileio fs/lib/policy fs/lib/process fs/lib/ready
 		02 fs/lib/gitrun fs/lib/spec fs/lib/wire
 		03 fs/lib/explain fs/lib/githead fs/lib/record
 		03 fs/lib/gitjudge+fs/lib/gitjudge_*
 		04 fs/lib/gitlock fs/lib/gitpointer
 		05 fs/lib/gitrepo
-		10 fs/content fs/gate fs/log
-		11 fs/denials fs/inode+fs/file
+		10 fs/background fs/content fs/gate fs/log
+		11 fs/denials fs/inode+fs/file fs/watchdog
 		12 fs/breaklink fs/entry fs/places fs/view
 		13 fs/caller fs/gitfiles fs/notify fs/passthrough
 		14 fs/gitguard
