@@ -230,6 +230,7 @@ int cmd_run(int argc, char **argv)
 	int status;
 
 	launch_init(&run.launch);
+	run.launch.records_state = true;
 	plan_options_init(&run.plan);
 	status = take_arguments(&run, argc, argv);
 	if (status == 0)

@@ -9,11 +9,14 @@
 #include "fs/lib/cleanup.h"
 #include "fs/lib/gitrepo.h"
 #include "fs/lib/path.h"
+#include "mountctl/baseline.h"
 #include "mountctl/command.h"
 #include "mountctl/layout.h"
 #include "mountctl/options.h"
 #include "mountctl/output.h"
 #include "mountctl/report.h"
+#include "mountctl/report_stray.h"
+#include "mountctl/show_stray.h"
 
 enum format {
 	FORMAT_PEOPLE,
@@ -293,7 +296,39 @@ static int find(const struct sessions *sessions, const char *operand,
 	return r;
 }
 
-static int status(const char *operand, enum format format)
+/* What has changed in the main checkout since the session began. */
+static int show_strays(const struct session_spec *spec,
+		       const struct baseline *baseline, enum format format)
+{
+	struct stray stray = {0};
+	int r = stray_look(spec, baseline, &stray);
+
+	if (r == 0 && format == FORMAT_JSON)
+		r = report_stray(spec->name, &stray);
+	else if (r == 0)
+		show_stray(&stray);
+	stray_release(&stray);
+	return r < 0 ? fail(r, "cannot report on session '%s'", spec->name)
+		     : STATUS_OK;
+}
+
+/* record may be NULL, for a session that has ended. -ENOENT: no trace of it. */
+static int stray_status(const struct record *record, const char *name,
+			enum format format)
+{
+	struct baseline baseline;
+	int status, r = baseline_read_named(name, &baseline);
+
+	if (r < 0)
+		return record ? show_strays(&record->spec, NULL, format)
+			      : -ENOENT;
+	status = show_strays(record ? &record->spec : &baseline.spec, &baseline,
+			     format);
+	baseline_release(&baseline);
+	return status;
+}
+
+static int status(const char *operand, enum format format, bool stray)
 {
 	struct sessions sessions = {0};
 	const struct record *record = NULL;
@@ -303,8 +338,15 @@ static int status(const char *operand, enum format format)
 
 	if (r == 0)
 		r = find(&sessions, operand, &record, &message);
-	code = r < 0 ? fail_message(r, message)
-		     : show(&sessions, record, format);
+	code = r;
+	if (stray && r == 0)
+		code = stray_status(record, record->spec.name, format);
+	else if (stray && r == -ENOENT && operand)
+		code = stray_status(NULL, operand, format);
+	else if (r == 0)
+		code = show(&sessions, record, format);
+	if (code < 0)
+		code = fail_message(code, message);
 	sessions_release(&sessions);
 	return code;
 }
@@ -314,9 +356,11 @@ int cmd_status(int argc, char **argv)
 	static const struct option options[] = {
 		{"json", no_argument, NULL, 'j'},
 		{"yaml", no_argument, NULL, 'y'},
+		{"stray", no_argument, NULL, 's'},
 		OPTION_ROWS_END,
 	};
 	enum format format = FORMAT_PEOPLE;
+	bool stray = false;
 	int option;
 
 	while ((option = option_next(argc, argv, "h", options)) != -1) {
@@ -324,9 +368,14 @@ int cmd_status(int argc, char **argv)
 			return STATUS_USAGE;
 		if (option == 'h')
 			return STATUS_HELP;
-		format = option == 'j' ? FORMAT_JSON : FORMAT_YAML;
+		if (option == 's')
+			stray = true;
+		else
+			format = option == 'j' ? FORMAT_JSON : FORMAT_YAML;
 	}
+	if (stray && format == FORMAT_YAML)
+		return usage_error("status: --stray has no --yaml");
 	if (operands_check(argc, argv, 0, 1, "") != 0)
 		return STATUS_USAGE;
-	return status(argv[optind], format);
+	return status(argv[optind], format, stray);
 }

@@ -34,6 +34,8 @@ int cmd_run(int argc, char **argv);
 int cmd_unmount(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_status(int argc, char **argv);
+int cmd_teardown(int argc, char **argv);
+int cmd_prune(int argc, char **argv);
 int cmd_log(int argc, char **argv);
 int cmd_hook(int argc, char **argv);
 int cmd_sandbox_run(int argc, char **argv);

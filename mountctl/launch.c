@@ -17,6 +17,7 @@
 #include "fs/lib/gitlock.h"
 #include "fs/lib/path.h"
 #include "mountctl/attach.h"
+#include "mountctl/baseline.h"
 #include "mountctl/command.h"
 #include "mountctl/confine.h"
 #include "mountctl/cover.h"
@@ -397,6 +398,8 @@ static int begin_session(struct session *session, struct setup *setup,
 				 &session->sock, message);
 	if (r < 0)
 		unclaim(session);
+	else if (setup->launch->records_state)
+		baseline_start(spec, NULL);
 	return r;
 }
 

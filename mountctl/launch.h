@@ -26,7 +26,8 @@ struct launch {
 	bool name_given; /* the session's name is what the user wants */
 	int tier_fd;	 /* gets the tier that was reached; -1: nobody asks */
 	bool die_with_parent;
-	pid_t parent; /* of mountctl, as it began */
+	bool records_state; /* of the main checkout, see baseline.h */
+	pid_t parent;	    /* of mountctl, as it began */
 	/* SIGCHLD, before mountctl had children of its own: */
 	bool child_pending;
 	struct sigaction child_action;

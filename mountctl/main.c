@@ -93,6 +93,49 @@ static const struct command commands[] = {
 		.run = cmd_unmount,
 	},
 	{
+		.name = "teardown",
+		.synopsis = "SESSION|DIR [--remove-worktree [--force]] "
+			    "[--lazy] [--timeout SECONDS] [--json]",
+		.summary = "end a session and tell what it leaves; remove its "
+			   "worktree",
+		.options =
+			"  --remove-worktree\n"
+			"      remove the worktree, too, and keep its branch; not "
+			"where work would be\n"
+			"      lost or is on no remote: the status is 3 then\n"
+			"  -f, --force\n"
+			"      remove it all the same\n"
+			"  -z, --lazy\n"
+			"      don't wait: take the view away from those who use "
+			"it\n"
+			"  --timeout SECONDS\n"
+			"      how long to wait for them (default: 5)\n"
+			"  --json\n"
+			"      print JSON\n"
+			"\n"
+			"Tells what has changed in the main checkout since the "
+			"session began, whoever\n"
+			"changed it, and what work in the worktree isn't saved. "
+			"Can be interrupted and\n"
+			"repeated at any time; DIR may also be a worktree that "
+			"never had a session.\n",
+		.run = cmd_teardown,
+	},
+	{
+		.name = "prune",
+		.synopsis = "[--locks] [--dry-run] [--json]",
+		.summary = "clear away what dead sessions have left",
+		.options = "  --locks\n"
+			   "      remove lock files of git's, too, that a dead "
+			   "session has left; without\n"
+			   "      this they are only named\n"
+			   "  -n, --dry-run\n"
+			   "      only tell what there is\n"
+			   "  --json\n"
+			   "      print JSON\n",
+		.run = cmd_prune,
+	},
+	{
 		.name = "list",
 		.synopsis = "[--json]",
 		.summary = "list sessions, and what keeps them alive",
@@ -102,12 +145,16 @@ static const struct command commands[] = {
 	},
 	{
 		.name = "status",
-		.synopsis = "[SESSION] [--json | --yaml]",
+		.synopsis = "[SESSION] [--stray] [--json | --yaml]",
 		.summary = "show a session's rules, tier and counters",
 		.options =
 			"  SESSION\n"
 			"      default: the one session of the worktree that "
 			"it is asked in\n"
+			"  --stray\n"
+			"      instead: what has changed in the main checkout "
+			"since the session began,\n"
+			"      whoever changed it\n"
 			"  --json\n"
 			"      print JSON\n"
 			"  --yaml\n"

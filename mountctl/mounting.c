@@ -2,18 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/wire.h"
+#include "mountctl/baseline.h"
 #include "mountctl/clock.h"
 #include "mountctl/ending.h"
 #include "mountctl/mountpoints.h"
@@ -26,6 +23,12 @@
 /* How long the first look at a view may take. */
 #define PROBE_MS 10000
 
+/*
+ * How long to wait for the recorded state of the main checkout: from here on
+ * there are paths to it that no guard covers.
+ */
+#define BASELINE_MS 2000
+
 /* How long the end of a broken set-up may take. */
 #define END_MS 5000
 
@@ -37,6 +40,7 @@ struct job {
 	int dir_fd;
 	int lock_fd;
 	int sock;
+	int baseline; /* ends when the state of main is recorded */
 	char **message;
 };
 
@@ -143,43 +147,20 @@ static int start_server(struct job *job)
 				 roots, &job->sock, job->message);
 	for (size_t i = 0; i < WIRE_MAX_FDS; i++)
 		cleanup_fdp(&roots[i]);
-	return r < 0 ? r : serve(job);
+	if (r < 0)
+		return r;
+	baseline_start(job->spec, &job->baseline);
+	return serve(job);
 }
 
-/* Waits for a child, but no longer than the time; then it is killed. */
-static int await_child(pid_t pid, int timeout_ms)
-{
-	autofd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd ended = {.fd = fd, .events = POLLIN};
-	int status, r = -ETIMEDOUT;
-
-	if (fd >= 0 && poll(&ended, 1, timeout_ms) == 1)
-		r = 0;
-	else
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (r == 0 && WIFEXITED(status))
-		r = -WEXITSTATUS(status);
-	return r;
-}
-
-/* Does the view answer? Asked by a child: it may not. */
 static int probe(const char *mountpoint, char **message)
 {
-	struct stat st;
-	pid_t pid = fork();
-	int r;
+	int r = mount_probe(mountpoint, PROBE_MS);
 
-	if (pid == 0)
-		_exit(stat(mountpoint, &st) < 0 ? errno : 0);
-	r = pid < 0 ? -errno : await_child(pid, PROBE_MS);
-	if (r < 0)
-		return explain(r, message,
+	return r < 0 ? explain(r, message,
 			       "the view at '%s' doesn't answer: %s",
-			       mountpoint, strerror(-r));
-	return 0;
+			       mountpoint, strerror(-r))
+		     : 0;
 }
 
 static int find_devices(const struct session_spec *spec,
@@ -210,6 +191,8 @@ static int commit(struct job *job)
 		r = probe(job->spec->views[i].mountpoint, job->message);
 	if (r == 0)
 		r = find_devices(job->spec, &devices, job->message);
+	if (r == 0)
+		baseline_await(job->baseline, BASELINE_MS);
 	if (r == 0 && is_interrupted())
 		r = explain(-EINTR, job->message, "interrupted");
 	if (r == 0)
@@ -281,6 +264,7 @@ static int run_job(struct session_spec *spec, const char *at, char **message)
 		.dir_fd = -1,
 		.lock_fd = -1,
 		.sock = -1,
+		.baseline = -1,
 		.message = message,
 	};
 	int r = set_up(&job, at);
@@ -290,6 +274,7 @@ static int run_job(struct session_spec *spec, const char *at, char **message)
 	cleanup_fdp(&job.dir_fd);
 	cleanup_fdp(&job.lock_fd);
 	cleanup_fdp(&job.sock);
+	cleanup_fdp(&job.baseline);
 	free(job.dir);
 	free(job.made);
 	return r;

@@ -3,16 +3,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount/libmount.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/path.h"
 #include "mountctl/output.h"
 
 #define FILESYSTEM_TYPE "fuse.worktreefs"
@@ -28,6 +33,17 @@ void view_mounts_release(struct view_mounts *mounts)
 	}
 	free(mounts->mount);
 	*mounts = (struct view_mounts){0};
+}
+
+/* "user_id=N" among the file system's options. */
+static uid_t owner_of(struct libmnt_fs *fs)
+{
+	char *value = NULL;
+	size_t size = 0;
+
+	if (mnt_fs_get_option(fs, "user_id", &value, &size) != 0 || !value)
+		return (uid_t)-1;
+	return (uid_t)strtoul(value, NULL, 10);
 }
 
 static int add_mount(struct view_mounts *mounts, struct libmnt_fs *fs)
@@ -47,6 +63,7 @@ static int add_mount(struct view_mounts *mounts, struct libmnt_fs *fs)
 	grown[mounts->n++] = (struct view_mount){
 		.mountpoint = steal_pointer(&mountpoint),
 		.device = steal_pointer(&device),
+		.owner = owner_of(fs),
 	};
 	return 0;
 }
@@ -121,6 +138,73 @@ const struct view_mount *view_mounts_at(const struct view_mounts *mounts,
 			return mount;
 	}
 	return NULL;
+}
+
+static int find_below(struct libmnt_table *table, const char *path,
+		      char **ret_mountpoint)
+{
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
+	int r = iter ? 0 : -ENOMEM;
+
+	while (r == 0 && mnt_table_next_fs(table, iter, &fs) == 0) {
+		const char *target = mnt_fs_get_target(fs);
+
+		if (!target || !path_starts_with(target, path, NULL))
+			continue;
+		*ret_mountpoint = strdup(target);
+		r = *ret_mountpoint ? 1 : -ENOMEM;
+	}
+	mnt_free_iter(iter);
+	return r;
+}
+
+int mount_find_below(const char *path, char **ret_mountpoint)
+{
+	static const char own[] = "/proc/self/mountinfo";
+	struct libmnt_table *table = mnt_new_table_from_file(own);
+	int r = table ? find_below(table, path, ret_mountpoint)
+		      : why_unreadable(own);
+
+	mnt_unref_table(table);
+	return r;
+}
+
+/*
+ * Asking one.
+ */
+
+/* Waits for a child, but no longer than the time; then it is killed. */
+static int await_child(pid_t pid, int timeout_ms)
+{
+	autofd int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd ended = {.fd = fd, .events = POLLIN};
+	int status, r = -ETIMEDOUT;
+
+	if (fd >= 0 && poll(&ended, 1, timeout_ms) == 1)
+		r = 0;
+	else
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (r == 0 && WIFEXITED(status))
+		r = -WEXITSTATUS(status);
+	return r;
+}
+
+int mount_probe(const char *mountpoint, int timeout_ms)
+{
+	struct statx stx;
+	pid_t pid = fork();
+
+	/* What the kernel remembers is no answer. */
+	if (pid == 0)
+		_exit(statx(AT_FDCWD, mountpoint, AT_STATX_FORCE_SYNC,
+			    STATX_BASIC_STATS, &stx) < 0
+			      ? errno
+			      : 0);
+	return pid < 0 ? -errno : await_child(pid, timeout_ms);
 }
 
 /*

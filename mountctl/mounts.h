@@ -14,6 +14,7 @@ struct view_mount {
 	char *mountpoint;
 	char *device; /* "MAJOR:MINOR" */
 	bool hidden;  /* something else is mounted over it */
+	uid_t owner;  /* who mounted it; -1: not known */
 };
 
 /* Zero-initialised it is empty. */
@@ -30,9 +31,21 @@ void view_mounts_release(struct view_mounts *mounts);
  */
 int view_mounts_read(pid_t pid, struct view_mounts *ret_mounts);
 
+/*
+ * Does the view at this path answer? Asked by a child: it may not. 0; -errno of
+ * the answer: -ENOTCONN where nobody serves it any more; -ETIMEDOUT.
+ */
+int mount_probe(const char *mountpoint, int timeout_ms);
+
 /* The one at exactly this path that isn't hidden, or NULL. Borrowed. */
 const struct view_mount *view_mounts_at(const struct view_mounts *mounts,
 					const char *path);
+
+/*
+ * Is something mounted at the path or below it, of whatever kind? 1 and where,
+ * allocated; 0; -errno.
+ */
+int mount_find_below(const char *path, char **ret_mountpoint);
 
 /*
  * Unmounts what is mounted at exactly this path: as root by umount2(2), else

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fs/lib/cleanup.h"
+#include "mountctl/jsonput.h"
 #include "mountctl/layout.h"
 
 #define SCHEMA_VERSION 1
@@ -30,8 +31,7 @@ void report_json(const char *text)
 	}
 }
 
-/* Prints and frees the object; complete: was everything put into it? */
-static int print_object(cJSON *object, bool complete)
+int report_print(cJSON *object, bool complete)
 {
 	autofree char *text = complete ? cJSON_Print(object) : NULL;
 
@@ -43,56 +43,16 @@ static int print_object(cJSON *object, bool complete)
 	return 0;
 }
 
-static bool put_text(cJSON *object, const char *key, const char *bytes)
-{
-	autofree char *text = NULL;
-
-	if (!bytes)
-		return cJSON_AddNullToObject(object, key);
-	text = json_text_encode(bytes);
-	return text && cJSON_AddStringToObject(object, key, text);
-}
-
-static bool put_number(cJSON *object, const char *key, double number)
-{
-	return cJSON_AddNumberToObject(object, key, number);
-}
-
-static cJSON *append_object(cJSON *array)
-{
-	cJSON *item = array ? cJSON_CreateObject() : NULL;
-
-	if (item)
-		cJSON_AddItemToArray(array, item);
-	return item;
-}
-
-static bool put_strings(cJSON *object, const char *key,
-			const struct strings *strings)
-{
-	cJSON *array = cJSON_AddArrayToObject(object, key);
-
-	for (size_t i = 0; array && i < strings->n; i++) {
-		autofree char *text = json_text_encode(strings->s[i]);
-		cJSON *item = text ? cJSON_CreateString(text) : NULL;
-
-		if (!item)
-			return false;
-		cJSON_AddItemToArray(array, item);
-	}
-	return array;
-}
-
 static bool put_processes(cJSON *object, const struct holders *processes)
 {
 	cJSON *array = cJSON_AddArrayToObject(object, "processes");
 
 	for (size_t i = 0; processes && i < processes->n; i++) {
 		const struct holder *holder = &processes->holder[i];
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
-		if (!item || !put_number(item, "pid", holder->pid) ||
-		    !put_text(item, "command", holder->command))
+		if (!item || !json_put_number(item, "pid", holder->pid) ||
+		    !json_put_text(item, "command", holder->command))
 			return false;
 	}
 	return array;
@@ -102,7 +62,7 @@ static bool put_directory(cJSON *object, const struct session_spec *spec)
 {
 	autofree char *directory = session_directory(spec);
 
-	return directory && put_text(object, "directory", directory);
+	return directory && json_put_text(object, "directory", directory);
 }
 
 static bool put_session(cJSON *object, const struct report *report)
@@ -111,34 +71,36 @@ static bool put_session(cJSON *object, const struct report *report)
 	const struct session_spec *spec = &record->spec;
 	const struct view_spec *view = spec->n_views > 0 ? spec->views : NULL;
 
-	return put_text(object, "session", spec->name) &&
-	       put_text(object, "tier", tier_name(spec->tier)) &&
-	       put_text(object, "state", session_state_name(report->state)) &&
-	       put_number(object, "pid", record->pid) &&
-	       put_number(object, "since", (double)record->since) &&
-	       put_text(object, "root", view ? view->root : NULL) &&
-	       put_text(object, "mountpoint", view ? view->mountpoint : NULL) &&
-	       put_text(object, "main", spec->main) &&
-	       put_text(object, "worktree", spec->worktree) &&
+	return json_put_text(object, "session", spec->name) &&
+	       json_put_text(object, "tier", tier_name(spec->tier)) &&
+	       json_put_text(object, "state",
+			     session_state_name(report->state)) &&
+	       json_put_number(object, "pid", record->pid) &&
+	       json_put_number(object, "since", (double)record->since) &&
+	       json_put_text(object, "root", view ? view->root : NULL) &&
+	       json_put_text(object, "mountpoint",
+			     view ? view->mountpoint : NULL) &&
+	       json_put_text(object, "main", spec->main) &&
+	       json_put_text(object, "worktree", spec->worktree) &&
 	       put_directory(object, spec) &&
-	       put_text(object, "command", record->command) &&
+	       json_put_text(object, "command", record->command) &&
 	       put_processes(object, report->processes);
 }
 
-static cJSON *new_object(void)
+cJSON *report_object(void)
 {
 	cJSON *object = cJSON_CreateObject();
 
 	if (object)
-		put_number(object, "schema_version", SCHEMA_VERSION);
+		json_put_number(object, "schema_version", SCHEMA_VERSION);
 	return object;
 }
 
 int report_session(const struct report *report)
 {
-	cJSON *object = new_object();
+	cJSON *object = report_object();
 
-	return print_object(object, object && put_session(object, report));
+	return report_print(object, object && put_session(object, report));
 }
 
 static bool put_sessions(cJSON *object, const struct report *reports, size_t n)
@@ -146,7 +108,7 @@ static bool put_sessions(cJSON *object, const struct report *reports, size_t n)
 	cJSON *array = cJSON_AddArrayToObject(object, "sessions");
 
 	for (size_t i = 0; array && i < n; i++) {
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
 		if (!item || !put_session(item, &reports[i]))
 			return false;
@@ -157,11 +119,12 @@ static bool put_sessions(cJSON *object, const struct report *reports, size_t n)
 int report_list(const struct report *reports, size_t n,
 		const struct strings *unreadable)
 {
-	cJSON *object = new_object();
+	cJSON *object = report_object();
 
-	return print_object(
-		object, object && put_sessions(object, reports, n) &&
-				put_strings(object, "unreadable", unreadable));
+	return report_print(
+		object,
+		object && put_sessions(object, reports, n) &&
+			json_put_strings(object, "unreadable", unreadable));
 }
 
 static bool put_rules(cJSON *object, const struct rules *rules)
@@ -170,12 +133,12 @@ static bool put_rules(cJSON *object, const struct rules *rules)
 
 	for (size_t i = 0; array && i < rules->n; i++) {
 		const struct rule *rule = &rules->rule[i];
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
-		if (!item || !put_text(item, "path", rule->path) ||
-		    !put_text(item, "access", access_name(rule->access)) ||
-		    !put_text(item, "origin", origin_name(rule->origin)) ||
-		    !put_text(item, "reason", rule->reason))
+		if (!item || !json_put_text(item, "path", rule->path) ||
+		    !json_put_text(item, "access", access_name(rule->access)) ||
+		    !json_put_text(item, "origin", origin_name(rule->origin)) ||
+		    !json_put_text(item, "reason", rule->reason))
 			return false;
 	}
 	return array;
@@ -186,10 +149,12 @@ static bool put_views(cJSON *object, const struct session_spec *spec)
 	cJSON *array = cJSON_AddArrayToObject(object, "views");
 
 	for (size_t i = 0; array && i < spec->n_views; i++) {
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
-		if (!item || !put_text(item, "root", spec->views[i].root) ||
-		    !put_text(item, "mountpoint", spec->views[i].mountpoint))
+		if (!item ||
+		    !json_put_text(item, "root", spec->views[i].root) ||
+		    !json_put_text(item, "mountpoint",
+				   spec->views[i].mountpoint))
 			return false;
 	}
 	return array;
@@ -201,10 +166,12 @@ static bool put_counts(cJSON *object, const char *key,
 	cJSON *array = cJSON_AddArrayToObject(object, key);
 
 	for (size_t i = 0; array && i < counts->n; i++) {
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
-		if (!item || !put_text(item, "name", counts->count[i].name) ||
-		    !put_number(item, "count", (double)counts->count[i].count))
+		if (!item ||
+		    !json_put_text(item, "name", counts->count[i].name) ||
+		    !json_put_number(item, "count",
+				     (double)counts->count[i].count))
 			return false;
 	}
 	return array;
@@ -216,15 +183,16 @@ static bool put_requests(cJSON *object, const struct control_status *counters)
 	cJSON *requests = cJSON_AddObjectToObject(object, "requests");
 
 	for (size_t i = 0; requests && i < counts->n; i++)
-		if (!put_number(requests, counts->count[i].name,
-				(double)counts->count[i].count))
+		if (!json_put_number(requests, counts->count[i].name,
+				     (double)counts->count[i].count))
 			return false;
 	return requests &&
-	       put_number(object, "requests_total",
-			  (double)counters->requests_total) &&
-	       put_number(object, "denials", (double)counters->denials) &&
-	       put_number(object, "uptime", (double)counters->uptime) &&
-	       put_number(object, "generation", (double)counters->generation) &&
+	       json_put_number(object, "requests_total",
+			       (double)counters->requests_total) &&
+	       json_put_number(object, "denials", (double)counters->denials) &&
+	       json_put_number(object, "uptime", (double)counters->uptime) &&
+	       json_put_number(object, "generation",
+			       (double)counters->generation) &&
 	       put_counts(object, "denials_by_program", &counters->programs) &&
 	       put_counts(object, "denials_by_path", &counters->paths);
 }
@@ -250,16 +218,17 @@ int report_status(const struct report *report)
 	const struct session_spec *spec = &report->record->spec;
 	const struct strings *uncovered =
 		report->uncovered ? report->uncovered : &none;
-	cJSON *object = new_object();
+	cJSON *object = report_object();
 
-	return print_object(
-		object, object && put_session(object, report) &&
-				put_text(object, "git_dir", spec->git_dir) &&
-				put_views(object, spec) &&
-				put_strings(object, "native", &spec->native) &&
-				put_rules(object, &spec->rules) &&
-				put_strings(object, "uncovered", uncovered) &&
-				put_counters(object, report->counters));
+	return report_print(
+		object,
+		object && put_session(object, report) &&
+			json_put_text(object, "git_dir", spec->git_dir) &&
+			put_views(object, spec) &&
+			json_put_strings(object, "native", &spec->native) &&
+			put_rules(object, &spec->rules) &&
+			json_put_strings(object, "uncovered", uncovered) &&
+			put_counters(object, report->counters));
 }
 
 /*
@@ -328,14 +297,14 @@ int report_yaml(const struct report *report)
 int report_why(const char *session, const char *path, enum policy_op op,
 	       const struct explanation *explanation)
 {
-	cJSON *object = new_object();
+	cJSON *object = report_object();
 
-	return print_object(
-		object,
-		object && put_text(object, "session", session) &&
-			put_text(object, "path", path) &&
-			put_text(object, "operation", policy_op_name(op)) &&
-			explanation_put(object, explanation));
+	return report_print(
+		object, object && json_put_text(object, "session", session) &&
+				json_put_text(object, "path", path) &&
+				json_put_text(object, "operation",
+					      policy_op_name(op)) &&
+				explanation_put(object, explanation));
 }
 
 static bool put_checks(cJSON *object, const char *key,
@@ -345,13 +314,13 @@ static bool put_checks(cJSON *object, const char *key,
 
 	for (size_t i = 0; array && i < checks->n; i++) {
 		const struct check *check = &checks->check[i];
-		cJSON *item = append_object(array);
+		cJSON *item = json_append_object(array);
 
-		if (!item || !put_text(item, "name", check->name) ||
-		    !put_text(item, "status",
-			      check_status_name(check->status)) ||
-		    !put_text(item, "detail", check->detail) ||
-		    !put_text(item, "mend", check->mend))
+		if (!item || !json_put_text(item, "name", check->name) ||
+		    !json_put_text(item, "status",
+				   check_status_name(check->status)) ||
+		    !json_put_text(item, "detail", check->detail) ||
+		    !json_put_text(item, "mend", check->mend))
 			return false;
 	}
 	return array;
@@ -372,13 +341,15 @@ int report_diagnosis(const struct diagnosis *diagnosis)
 {
 	const struct proof *proof = diagnosis->proof;
 	bool proved = proof && diagnosis->run == TIER_ENFORCED;
-	cJSON *object = new_object();
+	cJSON *object = report_object();
 
-	return print_object(
+	return report_print(
 		object,
-		object && put_text(object, "tier", tier_name(diagnosis->run)) &&
-			put_text(object, "mount",
-				 tier_name(diagnosis->mount)) &&
+		object &&
+			json_put_text(object, "tier",
+				      tier_name(diagnosis->run)) &&
+			json_put_text(object, "mount",
+				      tier_name(diagnosis->mount)) &&
 			cJSON_AddBoolToObject(object, "proved", proved) &&
 			put_checks(object, "checks", diagnosis->checks) &&
 			put_proof(object, proof));

@@ -5,6 +5,7 @@
 #ifndef WORKTREEFS_REPORT_H
 #define WORKTREEFS_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "fs/lib/explain.h"
@@ -71,6 +72,14 @@ struct diagnosis {
  * proved is true where a proof has shown the tier; proof is null without one.
  */
 int report_diagnosis(const struct diagnosis *diagnosis);
+
+/*
+ * For those who report more: an object with its version in it, and printing
+ * and freeing one. complete: was everything put into it? 0 or -ENOMEM.
+ */
+struct cJSON;
+struct cJSON *report_object(void);
+int report_print(struct cJSON *object, bool complete);
 
 /* Prints JSON text so that nothing in it drives a terminal. */
 void report_json(const char *text);

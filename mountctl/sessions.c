@@ -125,8 +125,8 @@ const struct record *sessions_named(const struct sessions *sessions,
 	return NULL;
 }
 
-static const struct record *find_by_view(const struct sessions *sessions,
-					 const char *path)
+const struct record *sessions_showing(const struct sessions *sessions,
+				      const char *path)
 {
 	for (size_t i = 0; i < sessions->n; i++)
 		if (shows_path(&sessions->record[i].spec, path))
@@ -196,7 +196,7 @@ int sessions_resolve(const struct sessions *sessions, const char *path,
 static int find_by_path(const struct sessions *sessions, const char *path,
 			const struct record **ret_record, char **message)
 {
-	const struct record *found = find_by_view(sessions, path);
+	const struct record *found = sessions_showing(sessions, path);
 
 	if (!found)
 		return find_by_worktree(sessions, path, ret_record, message);

@@ -43,6 +43,11 @@ int sessions_resolve(const struct sessions *sessions, const char *path,
 const struct record *sessions_named(const struct sessions *sessions,
 				    const char *name);
 
+/* The one at or below whose mount points the path lies; NULL: none. Borrowed.
+ */
+const struct record *sessions_showing(const struct sessions *sessions,
+				      const char *path);
+
 /*
  * The session that the operand names: by its name, by any path at or below a
  * mount point of its views, or by its worktree. Borrowed from sessions.

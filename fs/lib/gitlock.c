@@ -48,15 +48,16 @@ static bool has_lock(const struct session_spec *spec)
 }
 
 /* A, without following a symlink that somebody put in its place. */
-static int open_admin(const struct session_spec *spec, int *ret_fd)
+static int open_admin(const char *git_dir_path, const char *admin_dir,
+		      int *ret_fd)
 {
 	autofd int git_dir = -1;
 	const char *relative;
 	int fd;
 
-	if (!path_starts_with(spec->admin_dir, spec->git_dir, &relative))
+	if (!path_starts_with(admin_dir, git_dir_path, &relative))
 		return -EINVAL;
-	git_dir = open(spec->git_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	git_dir = open(git_dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (git_dir < 0)
 		return -errno;
 	fd = open_dir_beneath(git_dir, relative);
@@ -137,7 +138,7 @@ int worktree_lock(const struct record *record)
 	reason = reason_of(record);
 	if (!reason)
 		return -ENOMEM;
-	r = open_admin(&record->spec, &admin);
+	r = open_admin(record->spec.git_dir, record->spec.admin_dir, &admin);
 	if (r < 0)
 		return r;
 	hold = worktree_locks_hold();
@@ -195,7 +196,7 @@ int worktree_unlock(const struct record *record)
 	reason = reason_of(record);
 	if (!reason)
 		return -ENOMEM;
-	r = open_admin(&record->spec, &admin);
+	r = open_admin(record->spec.git_dir, record->spec.admin_dir, &admin);
 	if (r == 0)
 		r = read_file_at(admin, LOCK_NAME, LOCK_MAX, &found, NULL);
 	if (r == -ENOENT) /* with or without the worktree */
@@ -209,4 +210,44 @@ int worktree_unlock(const struct record *record)
 	r = hand_on(admin, &other);
 	record_release(&other);
 	return r;
+}
+
+/* 1 with the admin directory and the lock's reason, 0, or -errno. */
+static int find_left_over(const char *git_dir, const char *admin_dir,
+			  int *ret_admin, char **ret_reason)
+{
+	autofd int admin = -1;
+	autofree char *reason = NULL;
+	int r = open_admin(git_dir, admin_dir, &admin);
+
+	if (r == 0)
+		r = read_file_at(admin, LOCK_NAME, LOCK_MAX, &reason, NULL);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (!is_left_over(reason))
+		return 0;
+	reason[strcspn(reason, "\n")] = '\0';
+	*ret_admin = take_fd(&admin);
+	*ret_reason = steal_pointer(&reason);
+	return 1;
+}
+
+int worktree_lock_left(const char *git_dir, const char *admin_dir,
+		       char **ret_reason)
+{
+	autofd int admin = -1;
+
+	return find_left_over(git_dir, admin_dir, &admin, ret_reason);
+}
+
+int worktree_unlock_left(const char *git_dir, const char *admin_dir)
+{
+	autofd int admin = -1, hold = worktree_locks_hold();
+	autofree char *reason = NULL;
+	int r = find_left_over(git_dir, admin_dir, &admin, &reason);
+
+	if (r <= 0)
+		return r;
+	return unlinkat(admin, LOCK_NAME, 0) < 0 && errno != ENOENT ? -errno
+								    : 1;
 }

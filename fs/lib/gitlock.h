@@ -43,4 +43,14 @@ int worktree_lock(const struct record *record);
  */
 int worktree_unlock(const struct record *record);
 
+/*
+ * Is the worktree with this admin directory locked by a session whose
+ * filesystem process is gone? 1 with the reason, without its newline; 0;
+ * -errno.
+ */
+int worktree_lock_left(const char *git_dir, const char *admin_dir,
+		       char **ret_reason);
+/* Takes such a lock away. 1: there was one; 0; -errno. */
+int worktree_unlock_left(const char *git_dir, const char *admin_dir);
+
 #endif

@@ -377,6 +377,13 @@ static bool lock_is_held(int dir_fd)
 	       errno == EWOULDBLOCK;
 }
 
+bool record_is_held(const char *name)
+{
+	autofd int dir = -1;
+
+	return record_open(name, &dir) == 0 && lock_is_held(dir);
+}
+
 static int try_claim(int base_fd, const char *name, int *ret_dir_fd,
 		     int *ret_lock_fd)
 {

@@ -81,6 +81,9 @@ int record_open(const char *name, int *ret_dir_fd);
  */
 int record_read(const char *name, struct record *ret_record);
 
+/* Does somebody hold the lock in a session's directory? */
+bool record_is_held(const char *name);
+
 /* Names of all sessions that have a directory, sorted. */
 int record_list(struct strings *ret_names);
 

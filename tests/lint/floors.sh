@@ -35,6 +35,7 @@ floors() {
 		30 mountctl/command mountctl/links
 		30 mountctl/trial
 		31 mountctl/aliases mountctl/mountapi mountctl/output
+		31 mountctl/treeremove
 		32 mountctl/control mountctl/cover mountctl/descriptors
 		32 mountctl/environment mountctl/gitrules mountctl/layout
 		32 mountctl/logline mountctl/mounts mountctl/namespace
@@ -43,13 +44,18 @@ floors() {
 		32 mountctl/textdiff mountctl/json_text+mountctl/json_edit
 		32 mountctl/hook_input+mountctl/hook_patch mountctl/hook_shell
 		33 mountctl/denylist mountctl/hook_place mountctl/hook_worktree
+		32 mountctl/gitask mountctl/jsonput
 		33 mountctl/attach mountctl/confine mountctl/holders
-		33 mountctl/doctor mountctl/join mountctl/plan
-		34 mountctl/ending mountctl/launch mountctl/sessions
+		33 mountctl/doctor mountctl/join mountctl/mainstate
+		33 mountctl/plan mountctl/removal
+		34 mountctl/baseline mountctl/ending mountctl/sessions
+		34 mountctl/stalelocks mountctl/unsaved
 		34 mountctl/denyplan mountctl/doctor_* mountctl/hook_policy
 		34 mountctl/prove mountctl/settings
 		35 mountctl/hook_rules mountctl/settings_*
-		35 mountctl/mountpoints mountctl/report
+		35 mountctl/launch
+		35 mountctl/dismiss mountctl/mountpoints mountctl/remains
+		35 mountctl/report+mountctl/report_* mountctl/show_*
 		36 mountctl/mounting
 		37 mountctl/hook_session
 		38 mountctl/cmd_*
@@ -60,7 +66,9 @@ floors() {
 # Who may include cJSON.h.
 speak_json=" fs/lib/explain.c fs/lib/spec.c fs/lib/record.c fs/denials.c fs/requests.c"
 speak_json+=" fs/handover.c mountctl/control.c mountctl/hook_input.c"
-speak_json+=" mountctl/hook_policy.c mountctl/logline.c mountctl/report.c mountctl/server.c "
+speak_json+=" mountctl/hook_policy.c mountctl/logline.c mountctl/report.c mountctl/server.c"
+speak_json+=" mountctl/baseline.c mountctl/jsonput.c mountctl/report_stray.c"
+speak_json+=" mountctl/report_teardown.c mountctl/report_prune.c "
 
 # What the policy may include of the system's: nothing that does I/O.
 policy_includes=" ctype.h errno.h fnmatch.h limits.h stdbool.h stddef.h"

@@ -111,16 +111,17 @@ s_records() {
 
 # Zombies don't count: whoever is the machine's first process may not reap.
 s_processes() {
-	local proc uid
+	local pid uid
 	uid=$(s_as id -u)
-	for proc in /proc/[0-9]*; do
-		[ "$(cat "$proc/comm")" = worktreefs ] || continue
-		[ "$(stat -c %u "$proc")" = "$uid" ] || continue
-		grep -qzxF "T_SCRATCH=$T_SCRATCH" "$proc/environ" || continue
-		grep -q '^State:[[:space:]]*Z' "$proc/status" ||
-			echo "${proc#/proc/}"
-	done 2>/dev/null
-}
+	grep -lx worktreefs /proc/[0-9]*/comm | cut -d/ -f3 |
+		while read -r pid; do
+			[ "$(stat -c %u "/proc/$pid")" = "$uid" ] || continue
+			grep -qzxF "T_SCRATCH=$T_SCRATCH" \
+				"/proc/$pid/environ" || continue
+			grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" ||
+				echo "$pid"
+		done
+} 2>/dev/null
 
 s_mounts() {
 	grep -E "fuse|$T_SCRATCH" /proc/self/mountinfo || true

@@ -1,0 +1,298 @@
+#include "mountctl/remains.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "fs/lib/cleanup.h"
+#include "fs/lib/path.h"
+#include "mountctl/output.h"
+
+void remains_init(struct remains *remains)
+{
+	*remains = (struct remains){.index = -1};
+	baseline_init(&remains->baseline);
+}
+
+void remains_release(struct remains *remains)
+{
+	baseline_release(&remains->baseline);
+	gitrepo_release(&remains->repo);
+	free(remains->name);
+	free(remains->path);
+	free(remains->view);
+	free(remains->worktree);
+	free(remains->admin_dir);
+	remains_init(remains);
+}
+
+const struct session_spec *remains_spec(const struct remains *remains)
+{
+	if (remains->record)
+		return &remains->record->spec;
+	return remains->has_baseline ? &remains->baseline.spec : NULL;
+}
+
+static bool is_directory(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool remains_has_directory(const struct remains *remains)
+{
+	return remains->worktree && is_directory(remains->worktree);
+}
+
+static int copy(char **member, const char *text)
+{
+	if (!text)
+		return 0;
+	free(*member);
+	*member = strdup(text);
+	return *member ? 0 : -ENOMEM;
+}
+
+/*
+ * The session.
+ */
+
+static bool shows_path(const struct session_spec *spec, const char *path)
+{
+	for (size_t i = 0; i < spec->n_views; i++) {
+		const char *mountpoint = spec->views[i].mountpoint;
+
+		if (spec->tier == TIER_VIEW && mountpoint &&
+		    path_starts_with(path, mountpoint, NULL))
+			return true;
+	}
+	return spec->worktree && strcmp(spec->worktree, path) == 0;
+}
+
+/* Of several that a path may mean, the last. */
+static int find_baseline(const char *path, struct remains *remains)
+{
+	struct strings names = {0};
+	int r = baseline_list(&names);
+
+	for (size_t i = 0; r == 0 && i < names.n; i++) {
+		struct baseline found;
+
+		if (baseline_read_named(names.s[i], &found) < 0)
+			continue;
+		if (!shows_path(&found.spec, path) ||
+		    (remains->has_baseline &&
+		     found.taken < remains->baseline.taken)) {
+			baseline_release(&found);
+			continue;
+		}
+		baseline_release(&remains->baseline);
+		remains->baseline = found;
+		remains->has_baseline = true;
+	}
+	strings_release(&names);
+	return r;
+}
+
+static bool is_directory_of_records(const struct sessions *sessions,
+				    const char *name)
+{
+	autofd int dir = -1;
+
+	return !sessions_named(sessions, name) && record_open(name, &dir) == 0;
+}
+
+/* A view that isn't in any record, around the path. */
+static int find_view(const struct sessions *sessions, struct remains *remains)
+{
+	for (size_t i = 0; i < sessions->mounts.n; i++) {
+		const struct view_mount *mount = &sessions->mounts.mount[i];
+
+		if (!mount->hidden &&
+		    path_starts_with(remains->path, mount->mountpoint, NULL))
+			return copy(&remains->view, mount->mountpoint);
+	}
+	return 0;
+}
+
+static int find_by_path(const struct sessions *sessions, const char *operand,
+			struct remains *remains, char **message)
+{
+	int r = sessions_find(sessions, operand, &remains->record,
+			      &remains->path, message);
+
+	if (r != -ENOENT)
+		return r;
+	if (!remains->path)
+		return 0;
+	r = find_view(sessions, remains);
+	return r < 0 ? r : find_baseline(remains->path, remains);
+}
+
+static int find_session(const struct sessions *sessions, const char *operand,
+			struct remains *remains, char **message)
+{
+	const struct session_spec *spec;
+	int r = 0;
+
+	remains->record = sessions_named(sessions, operand);
+	remains->unreadable = is_directory_of_records(sessions, operand);
+	remains->has_baseline =
+		baseline_read_named(operand, &remains->baseline) == 0;
+	if (remains->unreadable)
+		r = copy(&remains->name, operand);
+	else if (!remains->record && !remains->has_baseline)
+		r = find_by_path(sessions, operand, remains, message);
+	if (r < 0)
+		return r;
+	spec = remains_spec(remains);
+	if (spec)
+		r = copy(&remains->name, spec->name);
+	if (r < 0 || !remains->record || remains->has_baseline)
+		return r;
+	remains->has_baseline =
+		baseline_read_named(spec->name, &remains->baseline) == 0;
+	return 0;
+}
+
+/*
+ * The worktree.
+ */
+
+static ssize_t find_index(const struct remains *remains)
+{
+	const char *id =
+		remains->admin_dir ? path_basename(remains->admin_dir) : NULL;
+
+	for (size_t i = 0; i < remains->repo.n_worktrees; i++) {
+		const struct worktree *worktree = &remains->repo.worktrees[i];
+
+		if (id ? strcmp(worktree->id, id) == 0
+		       : strcmp(worktree->path, remains->worktree) == 0)
+			return (ssize_t)i;
+	}
+	return -1;
+}
+
+static int find_admin(struct remains *remains)
+{
+	if (remains->index < 0 || remains->admin_dir)
+		return 0;
+	if (asprintf(&remains->admin_dir, "%s/worktrees/%s",
+		     remains->repo.git_dir,
+		     remains->repo.worktrees[remains->index].id) < 0) {
+		remains->admin_dir = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A repository that is gone has no worktrees. */
+static int find_worktree_of(const struct session_spec *spec,
+			    struct remains *remains)
+{
+	ssize_t index;
+	int r = copy(&remains->worktree, spec->worktree);
+
+	if (r == 0)
+		r = copy(&remains->admin_dir, spec->admin_dir);
+	if (r < 0 || !spec->git_dir)
+		return r;
+	if (gitrepo_discover(spec->main ? spec->main : spec->git_dir,
+			     &remains->repo, &index, NULL) < 0)
+		return 0;
+	remains->has_repo = true;
+	if (remains->worktree)
+		remains->index = find_index(remains);
+	return 0;
+}
+
+/* The deepest directory at or above the path. */
+static char *existing(const char *path)
+{
+	char *found = strdup(path);
+
+	while (found && !is_directory(found)) {
+		char *above = path_dirname(found);
+
+		free(found);
+		found = above;
+	}
+	return found;
+}
+
+static int judge_path(struct remains *remains, ssize_t index, char **message)
+{
+	const struct gitrepo *repo = &remains->repo;
+	const char *path = remains->path;
+
+	if (repo->main && strcmp(repo->main, path) == 0)
+		return explain(-EINVAL, message,
+			       "'%s' is the main checkout, and no worktree",
+			       path);
+	if (index >= 0 && is_directory(path) &&
+	    strcmp(repo->worktrees[index].path, path) != 0)
+		return explain(-EINVAL, message,
+			       "'%s' isn't a worktree, but lies in '%s'", path,
+			       repo->worktrees[index].path);
+	return copy(&remains->worktree, path);
+}
+
+/* Without a session the path has to say it all. */
+static int find_worktree_at(struct remains *remains, char **message)
+{
+	autofree char *start = existing(remains->path);
+	ssize_t index;
+	int r;
+
+	if (!start)
+		return -ENOMEM;
+	r = gitrepo_discover(start, &remains->repo, &index, message);
+	if (r == -ENOENT)
+		return r;
+	if (r < 0)
+		return r;
+	remains->has_repo = true;
+	r = judge_path(remains, index, message);
+	if (r < 0)
+		return r;
+	remains->index = find_index(remains);
+	return remains->index < 0 ? -ENOENT : find_admin(remains);
+}
+
+int remains_find(const struct sessions *sessions, const char *operand,
+		 struct remains *remains, char **message)
+{
+	const struct session_spec *spec;
+	int r = find_session(sessions, operand, remains, message);
+
+	if (r < 0)
+		return r == -ENOENT ? -EIO : r;
+	spec = remains_spec(remains);
+	if (spec)
+		return find_worktree_of(spec, remains);
+	if (remains->unreadable || remains->view)
+		return 0;
+	return remains->path ? find_worktree_at(remains, message) : -ENOENT;
+}
+
+int remains_refresh(struct remains *remains, char **message)
+{
+	struct gitrepo repo = {0};
+	ssize_t index;
+	int r;
+
+	if (!remains->has_repo)
+		return 0;
+	r = gitrepo_discover(remains->repo.main ? remains->repo.main
+						: remains->repo.git_dir,
+			     &repo, &index, message);
+	if (r < 0)
+		return r;
+	gitrepo_release(&remains->repo);
+	remains->repo = repo;
+	remains->index = remains->worktree ? find_index(remains) : -1;
+	return 0;
+}
