@@ -8,7 +8,6 @@
 #   build/fs/worktreefs /tmp/d/src /tmp/d/view -o hardlinks=allow
 #   build/tests/differ --backing /tmp/d/src --steps 1000000 --seed 7 \
 #       --without clearfl /tmp/d/view /tmp/d/plain
-# timeout: 900
 # shellcheck source=tests/support/lib.sh
 . "$T_SRC/tests/support/lib.sh"
 # shellcheck source=tests/support/session.sh

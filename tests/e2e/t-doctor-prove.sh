@@ -2,7 +2,6 @@
 # `mountctl doctor --prove`: what it tries and says; that it doesn't say
 # enforced where a step fails; that nothing is left of it, whenever it ends; and
 # that nothing of the caller's set-up has a say.
-# timeout: 900
 # shellcheck source=tests/support/lib.sh
 . "$T_SRC/tests/support/lib.sh"
 # shellcheck source=tests/support/session.sh

@@ -2,7 +2,6 @@
 # `mountctl doctor`: what it says of a machine that has everything, and of one
 # that lacks something, each with the cause and the mend; of repositories; and
 # that asking changes nothing.
-# timeout: 900
 # shellcheck source=tests/support/lib.sh
 . "$T_SRC/tests/support/lib.sh"
 # shellcheck source=tests/support/session.sh

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # Two sessions and the user commit at once, while refs are packed, objects
 # collected, branches made and removed, stash entries pushed and popped: no
 # commit is lost, no index broken, and git fsck finds nothing. WTFS_LOAD_SECONDS

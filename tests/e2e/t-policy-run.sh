@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # t-policy.sh behind `mountctl run`.
 export T_MODE=run
 # shellcheck source=tests/e2e/t-policy.sh

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # Every operation of the table in docs/policy.md by every access, with the exact
 # errno, by real system calls on real mounts: in a view at another path as root,
 # as somebody else in root's view, and as somebody else in a view of his own.

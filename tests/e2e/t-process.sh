@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 600
 # The filesystem process: how it is started without mountctl, that it says when
 # it is ready, how it ends, and what becomes of the view when it is stopped or
 # has too few resources.

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # Ways to write to the main checkout from behind `mountctl run`, by every means
 # and every spelling of a path: each is refused with EROFS (a link's source with
 # EXDEV), and main is what it was. Each way works where nobody guards, or its

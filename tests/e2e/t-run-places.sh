@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # `mountctl run` and `mountctl mount` where names are odd, and places unusual: a
 # home that is a repository, mounts in main and in the worktree, paths by way of
 # symlinks and bind mounts, many worktrees.

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # Rules: given on the command line, standing in the repository's config, and
 # those that every session has; for repositories of every shape. Those of the
 # contract's lines that once went wrong:

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # A day's work in the worktree behind `mountctl run`: editing, a build of some
 # thousand files, packages, and git. Everything ends with 0, and the host sees
 # what was done; git finds nothing to refresh on either side. Of the contract's

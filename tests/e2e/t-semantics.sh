@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # What programs rely on, in an rw tree of a view: databases, mappings, locks of
 # every kind against the host and another view, odd names, large directories,
 # files and directories that are gone, and changes made behind the view; on

@@ -1,5 +1,4 @@
 #!/bin/bash
-# timeout: 900
 # The life of a view that `mountctl mount` has put at a path of its own: list and
 # status, unmount with those who hold it, a filesystem process that dies, and
 # many at once.
