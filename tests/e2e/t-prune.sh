@@ -203,7 +203,7 @@ is_at() {
 stuck() {
 	local pid command
 	fresh
-	starts view s
+	starts view s --watchdog 0
 	pid=$(server_of s)
 	kill -STOP "$pid"
 	for command in "list" "list --json" "status s" "status s --stray" \
