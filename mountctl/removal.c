@@ -3,9 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
@@ -17,7 +19,7 @@
 #include "mountctl/output.h"
 #include "mountctl/treeremove.h"
 
-#define MARK ".worktreefs-removed"
+#define MARK ".worktreefs-removed-"
 #define REASON_MAX 4096
 
 /* Of a name: with what is added there are at most 255 bytes. */
@@ -154,9 +156,21 @@ static int find_spot(const char *worktree, struct spot *spot)
 	return spot->dir < 0 ? -errno : 0;
 }
 
+/* Allocated; NULL: out of memory. */
+static char *moved_name(const struct spot *spot)
+{
+	uint64_t random;
+	char *name;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random) ||
+	    asprintf(&name, "%s%016" PRIx64, spot->prefix, random) < 0)
+		return NULL;
+	return name;
+}
+
 static int move_aside(const struct spot *spot)
 {
-	autofree char *aside = temporary_name(spot->prefix);
+	autofree char *aside = moved_name(spot);
 
 	if (!aside)
 		return -ENOMEM;
@@ -204,16 +218,14 @@ static int forget(const char *git_dir, const char *worktree,
 		     : 0;
 }
 
-/* Of temporary_name()'s making? */
+/* Of moved_name()'s making? */
 static bool is_moved(const struct spot *spot, const char *name)
 {
-	static const char infix[] = ".tmp-";
 	size_t length = strlen(spot->prefix);
-	const char *rest = name + length + strlen(infix);
 
 	return strncmp(name, spot->prefix, length) == 0 &&
-	       strncmp(name + length, infix, strlen(infix)) == 0 &&
-	       strlen(rest) == 16 && strspn(rest, "0123456789abcdef") == 16;
+	       strlen(name + length) == 16 &&
+	       strspn(name + length, "0123456789abcdef") == 16;
 }
 
 /* Also what an earlier removal was broken off at. */

@@ -1,7 +1,7 @@
 /*
  * Removing a worktree.
  *
- * It is moved aside within its directory first, to ".NAME.worktreefs-removed"
+ * It is moved aside within its directory first, to ".NAME.worktreefs-removed-"
  * and a random number. From that moment it is gone for everybody, whole. Then
  * git forgets it, and what was moved is removed. Whoever is interrupted begins
  * again: what is done already isn't done twice. (`git worktree remove` deletes
