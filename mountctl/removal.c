@@ -44,6 +44,7 @@ static int check_lock(const struct gitrepo *repo, const struct worktree *w,
 		      const char *session, char **message)
 {
 	autofree char *path = NULL, *reason = NULL;
+	int r;
 
 	if (!w->locked)
 		return 0;
@@ -52,7 +53,11 @@ static int check_lock(const struct gitrepo *repo, const struct worktree *w,
 		path = NULL;
 		return -ENOMEM;
 	}
-	if (read_file_at(AT_FDCWD, path, REASON_MAX, &reason, NULL) == 0)
+	r = read_file_at(AT_FDCWD, path, REASON_MAX, &reason, NULL);
+	/* A session that has just ended took it away. */
+	if (r == -ENOENT)
+		return 0;
+	if (r == 0)
 		reason[strcspn(reason, "\n")] = '\0';
 	if (reason && is_lock_of(reason, session))
 		return 0;
