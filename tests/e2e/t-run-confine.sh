@@ -119,9 +119,9 @@ check_terminal() {
 	local how
 	for how in "${interfaces[@]}"; do
 		t_errno EPERM "$who: TIOCSTI is refused ($how)" \
-			guarded "$ESCAPE" tiocsti $how
+			guarded "$ESCAPE" tiocsti "$how"
 		t_errno EPERM "$who: TIOCLINUX is refused ($how)" \
-			guarded "$ESCAPE" tioclinux $how
+			guarded "$ESCAPE" tioclinux "$how"
 	done
 	t_errno EPERM "$who: TIOCSTI is refused in a nested namespace" \
 		nested "$ESCAPE" tiocsti
