@@ -7,7 +7,7 @@
 #   unit/NAME   tests/unit/test-NAME.c, Criterion programs
 #   e2e/NAME    tests/e2e/t-NAME.sh
 # How to write a script of the first or third kind is told in support/lib.sh. A
-# line `# timeout: SECONDS` in it asks for more than the usual 900.
+# line `# timeout: SECONDS` in it asks for more than the usual 1800.
 set -u
 
 setup_src=$(cd "$(dirname "$0")/.." && pwd -P) || exit 1
@@ -220,7 +220,7 @@ run_test() {
 		;;
 	*)
 		limit=$(sed -n 's/^# timeout: \([0-9]*\)$/\1/p' "$2")
-		limit=${limit:-900}
+		limit=${limit:-1800}
 		[ -z "$sanitize" ] || limit=$((limit * 3))
 		run_child env T_SRC="$setup_src" T_BUILD="$build" \
 			T_SCRATCH="$scratch" \
