@@ -59,21 +59,6 @@ static int resolve(struct change *change, const char *path)
 		     : 0;
 }
 
-/* The path in the root of one that was given in its view elsewhere, or NULL. */
-static char *path_behind(const struct session_spec *spec, const char *path)
-{
-	for (size_t i = 0; i < spec->n_views; i++) {
-		const struct view_spec *view = &spec->views[i];
-		const char *rest;
-
-		if (view->mountpoint &&
-		    strcmp(view->mountpoint, view->root) != 0 &&
-		    path_starts_with(path, view->mountpoint, &rest))
-			return path_join(view->root, rest);
-	}
-	return NULL;
-}
-
 static int find_path(struct change *change, const char *given)
 {
 	autofree char *behind = NULL;
@@ -84,7 +69,7 @@ static int find_path(struct change *change, const char *given)
 	r = resolve(change, given);
 	if (r < 0)
 		return r;
-	behind = path_behind(change->spec, change->place.path);
+	behind = session_behind(change->spec, change->place.path);
 	if (!behind)
 		return 0;
 	resolved_release(&change->place);

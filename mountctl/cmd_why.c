@@ -186,21 +186,6 @@ static int resolve_for(const struct subject *subject, enum policy_op op,
 	return *ret_path ? 0 : -ENOMEM;
 }
 
-/* The path in the root of one that was given in its view elsewhere, or NULL. */
-static char *path_behind(const struct session_spec *spec, const char *path)
-{
-	for (size_t i = 0; i < spec->n_views; i++) {
-		const struct view_spec *view = &spec->views[i];
-		const char *rest;
-
-		if (view->mountpoint &&
-		    strcmp(view->mountpoint, view->root) != 0 &&
-		    path_starts_with(path, view->mountpoint, &rest))
-			return path_join(view->root, rest);
-	}
-	return NULL;
-}
-
 static int find_path(const struct subject *subject, enum policy_op op,
 		     const char *given, char **ret_path, char **message)
 {
@@ -212,7 +197,7 @@ static int find_path(const struct subject *subject, enum policy_op op,
 	r = resolve_for(subject, op, given, &path, message);
 	if (r < 0)
 		return r;
-	behind = path_behind(subject->spec, path);
+	behind = session_behind(subject->spec, path);
 	if (behind)
 		return resolve_for(subject, op, behind, ret_path, message);
 	*ret_path = steal_pointer(&path);

@@ -301,6 +301,20 @@ int session_processes(const struct sessions *sessions,
 	return r;
 }
 
+char *session_behind(const struct session_spec *spec, const char *path)
+{
+	for (size_t i = 0; i < spec->n_views; i++) {
+		const struct view_spec *view = &spec->views[i];
+		const char *rest;
+
+		if (view->mountpoint &&
+		    strcmp(view->mountpoint, view->root) != 0 &&
+		    path_starts_with(path, view->mountpoint, &rest))
+			return path_join(view->root, rest);
+	}
+	return NULL;
+}
+
 char *session_seen(const struct session_spec *spec, const char *path)
 {
 	for (size_t i = 0; i < spec->n_views; i++) {

@@ -86,6 +86,10 @@ int session_processes(const struct sessions *sessions,
  */
 char *session_seen(const struct session_spec *spec, const char *path);
 
+/* The reverse: the path in the root of one that was given in its view
+ * elsewhere. Allocated; NULL for any other path, and when out of memory. */
+char *session_behind(const struct session_spec *spec, const char *path);
+
 /* Where to work: W, or the first root, as seen. Allocated, as above. */
 char *session_directory(const struct session_spec *spec);
 
