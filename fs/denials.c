@@ -97,34 +97,56 @@ static size_t bucket_of(pid_t pid, enum policy_op op, const char *path)
 }
 
 /*
- * The process that a thread belongs to: the kernel names the thread that asks,
- * which is not what people see in a list of processes.
+ * Reads the start of a file of /proc/PID. One open, read and close: it is in
+ * the way of the request, and system calls are what it costs.
  */
-static pid_t process_of(pid_t thread)
+static bool read_start(pid_t pid, const char *name, char *buf, size_t size)
 {
-	autofree char *status = NULL;
-	const char *line;
+	autofd int fd = -1;
 	char path[64];
-	int pid;
+	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", thread);
-	if (read_file_at(AT_FDCWD, path, 65536, &status, NULL) < 0)
-		return thread;
-	line = strstr(status, "\nTgid:");
-	return line && sscanf(line, "\nTgid: %d", &pid) == 1 ? pid : thread;
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, size - 1);
+	if (n < 0)
+		return false;
+	buf[n] = '\0';
+	return true;
 }
 
-/* The process's name, and its program; NULL for one that has gone. */
+/*
+ * The process's name. A thread has a name of its own, which is not what people
+ * see in a list of processes.
+ */
+static char *process_name(pid_t pid)
+{
+	char name[64];
+
+	if (!read_start(pid, "comm", name, sizeof(name)))
+		return NULL;
+	name[strcspn(name, "\n")] = '\0';
+	return strdup(name);
+}
+
+/*
+ * The process, its name, and its program; NULL for one that has gone. The
+ * kernel names the thread that asks, and its process is meant (proc(5), status:
+ * the field Tgid).
+ */
 static void look_up_process(struct line *line)
 {
-	char path[64];
+	const char *field;
+	char buf[512], path[64];
+	int pid;
 
-	if (line->pid <= 0)
+	if (line->pid <= 0 ||
+	    !read_start(line->pid, "status", buf, sizeof(buf)))
 		return;
-	line->pid = process_of(line->pid);
-	snprintf(path, sizeof(path), "/proc/%d/comm", line->pid);
-	if (read_file_at(AT_FDCWD, path, 256, &line->comm, NULL) == 0)
-		line->comm[strcspn(line->comm, "\n")] = '\0';
+	field = strstr(buf, "\nTgid:");
+	if (field && sscanf(field, "\nTgid: %d", &pid) == 1)
+		line->pid = pid;
+	line->comm = process_name(line->pid);
 	snprintf(path, sizeof(path), "/proc/%d/exe", line->pid);
 	if (read_link_at(AT_FDCWD, path, &line->exe) < 0)
 		line->exe = NULL;
@@ -225,20 +247,33 @@ static struct line *line_new(const struct denial *denial)
 	return line;
 }
 
-/* Adds to a name's count. A name that comes late may find no place. */
+/*
+ * Adds to a name's count. When there is no place for one more, the one with the
+ * least count goes: counts are of a name's last stay, and a name that comes
+ * late and often is found.
+ */
 static void count_name(struct tally *tally, const char *name)
 {
+	struct denial_count *least = tally->counts, *at;
+	char *copy;
+
 	for (size_t i = 0; i < tally->n; i++) {
-		if (strcmp(tally->counts[i].name, name) == 0) {
-			tally->counts[i].count++;
+		at = &tally->counts[i];
+		if (strcmp(at->name, name) == 0) {
+			at->count++;
 			return;
 		}
+		if (at->count < least->count)
+			least = at;
 	}
-	if (tally->n == MAX_TALLY)
+	copy = strdup(name);
+	if (!copy)
 		return;
-	tally->counts[tally->n].name = strdup(name);
-	if (tally->counts[tally->n].name)
-		tally->counts[tally->n++].count = 1;
+	if (tally->n < MAX_TALLY)
+		least = &tally->counts[tally->n++];
+	else
+		free(least->name);
+	*least = (struct denial_count){.name = copy, .count = 1};
 }
 
 /* Counts it in both tallies. Under the lock. */

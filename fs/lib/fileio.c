@@ -184,7 +184,12 @@ int read_link_at(int dirfd, const char *path, char **ret_target)
 			return -errno;
 		/* A full buffer may hold only the beginning. */
 		if ((size_t)n < room) {
+			char *fitting;
+
 			target[n] = '\0';
+			fitting = realloc(target, (size_t)n + 1);
+			if (fitting)
+				target = fitting;
 			*ret_target = steal_pointer(&target);
 			return 0;
 		}

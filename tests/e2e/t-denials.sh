@@ -419,6 +419,12 @@ storm() {
 	t_ok "$who: the filesystem process stays small" \
 		test $((after - before)) -lt 8192
 	t_diag "lines and denials: $(logged all)"
+	# More names than are remembered have been denied by now.
+	s_in storm sh -c 'for i in $(seq '$((calls / 100))'); do
+		echo >"$0/late"; done' "$M" 2>/dev/null
+	t_like "$who: a name that comes late, and often" \
+		"$(status_member denials_by_path)" \
+		"'name': '$M/late', 'count': $((calls / 100))"
 	s_release
 }
 
