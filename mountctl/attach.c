@@ -431,7 +431,8 @@ int attach_all(struct attachments *a, char **message)
 				cannot(r, message, "read the view of",
 				       a->item[i].path);
 		}
-	qsort(a->item, a->n, sizeof(*a->item), compare);
+	if (a->n > 0)
+		qsort(a->item, a->n, sizeof(*a->item), compare);
 	for (size_t i = 0; i < a->n && r == 0; i++)
 		r = attach_one(a, &a->item[i], message);
 	for (size_t i = 0; i < a->aliases.n && r == 0; i++)

@@ -473,8 +473,9 @@ static int load_worktrees(struct gitrepo *repo, char **ret_message)
 			return r;
 		repo->n_worktrees += (size_t)r;
 	}
-	qsort(repo->worktrees, repo->n_worktrees, sizeof(*repo->worktrees),
-	      compare_worktrees);
+	if (repo->n_worktrees > 0)
+		qsort(repo->worktrees, repo->n_worktrees,
+		      sizeof(*repo->worktrees), compare_worktrees);
 	return 0;
 }
 

@@ -233,7 +233,9 @@ static int by_name(const void *a, const void *b)
 
 static void print_listing(FILE *out, struct listing *listing)
 {
-	qsort(listing->entries, listing->n, sizeof(struct listed), by_name);
+	if (listing->n > 0)
+		qsort(listing->entries, listing->n, sizeof(struct listed),
+		      by_name);
 	for (size_t i = 0; i < listing->n; i++) {
 		fprintf(out, " %d:", listing->entries[i].type);
 		print_quoted(out, listing->entries[i].name);

@@ -61,7 +61,8 @@ static int read_names(int fd, struct names *ret_names)
 			abort();
 		names.names[names.n++] = strdup(d->d_name);
 	}
-	qsort(names.names, names.n, sizeof(char *), by_text);
+	if (names.n > 0)
+		qsort(names.names, names.n, sizeof(char *), by_text);
 	*ret_names = names;
 	return errno ? -1 : 0;
 }

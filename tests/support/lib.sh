@@ -126,6 +126,11 @@ t_done() {
 	exit 0
 }
 
+# With sanitizers memory that is freed is kept for a while.
+t_is_sanitized() {
+	ldd "$T_BUILD/fs/worktreefs" | grep -q libasan
+}
+
 t_need() {
 	local program missing=
 	for program in "$@"; do
