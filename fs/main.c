@@ -18,6 +18,7 @@
 #include "fs/background.h"
 #include "fs/handover.h"
 #include "fs/lib/cleanup.h"
+#include "fs/lib/process.h"
 #include "fs/lib/ready.h"
 #include "fs/options.h"
 #include "fs/session.h"
@@ -88,6 +89,7 @@ int main(int argc, char **argv)
 	struct options options;
 	int status;
 
+	process_take_children();
 	if (argc == 3 && strcmp(argv[1], "--session") == 0)
 		return handover_serve(atoi(argv[2]));
 	status = options_parse(argc, argv, &options);

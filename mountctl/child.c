@@ -14,27 +14,10 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/process.h"
 
 #define CHILD_MS (120 * 1000)
 #define OUTPUT_MAX (64u << 10)
-
-/* "mountctl" and args. The array is allocated, the strings are the caller's. */
-static char **make_argv(const char *const *args)
-{
-	static char name[] = "mountctl";
-	size_t n = 0;
-	char **argv;
-
-	while (args[n])
-		n++;
-	argv = calloc(n + 2, sizeof(*argv));
-	if (!argv)
-		return NULL;
-	argv[0] = name;
-	/* execv(3) takes char *const *, and changes nothing. */
-	memcpy(argv + 1, args, n * sizeof(*argv));
-	return argv;
-}
 
 /* Doesn't return. */
 static void become(char *const *argv, int in, int out, int err, pid_t parent)
@@ -59,7 +42,7 @@ static void become(char *const *argv, int in, int out, int err, pid_t parent)
 int child_start(const char *const *args, int signals, bool ends_with_us,
 		struct child *ret_child)
 {
-	autofree char **argv = make_argv(args);
+	autofree char **argv = process_argv("mountctl", args);
 	autofd int err = memfd_create("mountctl-stderr", MFD_CLOEXEC);
 	autofd int in_read = -1, in_write = -1, out_read = -1, out_write = -1;
 	int in[2], out[2];

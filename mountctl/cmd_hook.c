@@ -64,8 +64,6 @@ static void catch_signals(void)
 		sigaltstack(&stack, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);
-	/* Where it is ignored, the kernel forgets how git ended. */
-	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

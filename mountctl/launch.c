@@ -9,13 +9,13 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/gitlock.h"
 #include "fs/lib/path.h"
+#include "fs/lib/process.h"
 #include "mountctl/attach.h"
 #include "mountctl/baseline.h"
 #include "mountctl/command.h"
@@ -58,24 +58,12 @@ static void setup_release(struct setup *setup)
 
 #define autosetup __attribute__((cleanup(setup_release)))
 
-static bool is_child_pending(void)
-{
-	sigset_t pending;
-
-	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) == 1;
-}
-
 void launch_init(struct launch *launch)
 {
-	const struct sigaction action = {.sa_handler = SIG_DFL};
-
 	*launch = (struct launch){
 		.tier_fd = -1,
 		.parent = getppid(),
-		.child_pending = is_child_pending(),
 	};
-	/* Where it is ignored, the kernel forgets how a child ended. */
-	sigaction(SIGCHLD, &action, &launch->child_action);
 }
 
 static int read_directory(struct setup *setup, char **message)
@@ -135,19 +123,6 @@ static int enter_directory(const struct setup *setup, char **message)
 	return 0;
 }
 
-/* Our children are gone by now; so shall be the news of them. */
-static void forget_children(const struct launch *launch)
-{
-	const struct timespec now = {0};
-	sigset_t child;
-
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	if (!launch->child_pending && is_child_pending())
-		sigtimedwait(&child, NULL, &now);
-	sigaction(SIGCHLD, &launch->child_action, NULL);
-}
-
 static int write_tier(const struct launch *launch, enum tier tier,
 		      char **message)
 {
@@ -181,7 +156,7 @@ static int execute(const struct launch *launch)
 {
 	int r = die_with_parent(launch);
 
-	forget_children(launch);
+	process_return_children();
 	if (r == 0) {
 		execvp(launch->argv[0], launch->argv);
 		r = -errno;

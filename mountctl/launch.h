@@ -14,7 +14,6 @@
 #ifndef WORKTREEFS_LAUNCH_H
 #define WORKTREEFS_LAUNCH_H
 
-#include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -28,12 +27,8 @@ struct launch {
 	bool die_with_parent;
 	bool records_state; /* of the main checkout, see baseline.h */
 	pid_t parent;	    /* of mountctl, as it began */
-	/* SIGCHLD, before mountctl had children of its own: */
-	bool child_pending;
-	struct sigaction child_action;
 };
 
-/* First of all: mountctl's own children can be waited for from here on. */
 void launch_init(struct launch *launch);
 
 /*

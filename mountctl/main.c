@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
+#include "fs/lib/process.h"
 #include "mountctl/command.h"
 #include "mountctl/output.h"
 #include "mountctl/plan.h"
@@ -406,6 +407,7 @@ int main(int argc, char **argv)
 	int status, r;
 
 	setlocale(LC_CTYPE, "");
+	process_take_children();
 	r = reserve_stdio();
 	if (r < 0) {
 		/* For a hook any other status than 2 is as good as none. */

@@ -236,7 +236,7 @@ static int launch(const struct launch *launch)
 	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
-			return 0; /* SIGCHLD is ignored: the socket will tell */
+			return -errno;
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
 }
 

@@ -15,6 +15,7 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
+#include "fs/lib/process.h"
 
 #define MAX_OUTPUT (16u << 20)
 /* What is worth repeating of what git complains about. */
@@ -25,24 +26,6 @@ void git_output_release(struct git_output *output)
 	free(output->out);
 	free(output->err);
 	memset(output, 0, sizeof(*output));
-}
-
-/* "git" and args. The array is allocated, the strings are the caller's. */
-static char **make_argv(const char *const *args)
-{
-	static char name[] = "git";
-	size_t n = 0;
-	char **argv;
-
-	while (args[n])
-		n++;
-	argv = calloc(n + 2, sizeof(*argv));
-	if (!argv)
-		return NULL;
-	argv[0] = name;
-	/* posix_spawn(3) takes char *const *, and changes nothing. */
-	memcpy(argv + 1, args, n * sizeof(*argv));
-	return argv;
 }
 
 /* Variables that don't reach git, by how they begin. */
@@ -171,7 +154,7 @@ static int add_actions(posix_spawn_file_actions_t *actions,
 static int start(const char *const *args, int in, int out, int err,
 		 pid_t *ret_pid)
 {
-	autofree char **argv = make_argv(args);
+	autofree char **argv = process_argv("git", args);
 	autofree char **environment = make_environment();
 	const char *file = program();
 	posix_spawn_file_actions_t actions;

@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
@@ -98,4 +101,52 @@ int process_open(pid_t pid, uint64_t start_time)
 	if (!process_is(pid, start_time))
 		return -ESRCH;
 	return take_fd(&fd);
+}
+
+char **process_argv(const char *name, const char *const *args)
+{
+	size_t n = 0;
+	char **argv;
+
+	while (args[n])
+		n++;
+	argv = calloc(n + 2, sizeof(*argv));
+	if (!argv)
+		return NULL;
+	/* execve(2) takes char *const *, and changes nothing. */
+	memcpy(argv, &name, sizeof(*argv));
+	memcpy(argv + 1, args, n * sizeof(*argv));
+	return argv;
+}
+
+static struct {
+	bool pending;
+	struct sigaction action;
+} callers_children;
+
+static bool is_child_pending(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) == 1;
+}
+
+void process_take_children(void)
+{
+	const struct sigaction action = {.sa_handler = SIG_DFL};
+
+	callers_children.pending = is_child_pending();
+	sigaction(SIGCHLD, &action, &callers_children.action);
+}
+
+void process_return_children(void)
+{
+	const struct timespec now = {0};
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	if (!callers_children.pending && is_child_pending())
+		sigtimedwait(&child, NULL, &now);
+	sigaction(SIGCHLD, &callers_children.action, NULL);
 }

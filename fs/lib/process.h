@@ -23,4 +23,23 @@ bool process_is(pid_t pid, uint64_t start_time);
  */
 int process_open(pid_t pid, uint64_t start_time);
 
+/*
+ * A program's name and its arguments, args ending in NULL, as execve(2) takes
+ * them. The array is allocated, the strings are the caller's; NULL: no memory.
+ */
+char **process_argv(const char *name, const char *const *args);
+
+/*
+ * Has SIGCHLD as programs expect it, so that our own children can be waited
+ * for: where a caller has it ignored, the kernel forgets how a child ended.
+ * First thing in main().
+ */
+void process_take_children(void);
+
+/*
+ * As the caller had it, for a program that takes our place: our children are
+ * gone by then, and so shall be the news of them.
+ */
+void process_return_children(void);
+
 #endif

@@ -187,6 +187,21 @@ broken_off() {
 	s_clear "nothing is left of what was broken off"
 }
 
+# Some callers ignore SIGCHLD, and what they start inherits that.
+childless() {
+	local childless=(s_as env --ignore-signal=CHLD "$T_MOUNTCTL")
+
+	cd "$W" || exit 1
+	t_ok "$who: ignoring SIGCHLD, mount" "${childless[@]}" mount
+	t_status 1 "$who: why" "${childless[@]}" why ../src
+	t_is "$who: with an answer" "$T_STDERR" ""
+	t_ok "$who: teardown" "${childless[@]}" teardown wt
+	t_is "$who: that has found out all" "$T_STDERR" ""
+	t_ok "$who: prune" "${childless[@]}" prune
+	cd / || exit 1
+	s_clear "nothing is left"
+}
+
 no_program() {
 	t_status 1 "$who: no program" s_as sh -c \
 		"cd '$W' && WORKTREEFS_BIN=/nonexistent '$T_MOUNTCTL' mount"
@@ -230,6 +245,7 @@ for actor in $(s_everybody); do
 	in_foreground
 	bad_input
 	broken_off
+	childless
 	no_program
 	in_main
 	[ "$actor" != root ] || bind_mount
