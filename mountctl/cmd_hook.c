@@ -422,22 +422,15 @@ static int answer_create(struct hook *hook)
 /* It can't refuse: what stays is told. */
 static int answer_remove(struct hook *hook)
 {
-	autofree char *message = NULL;
 	const char *path = hook->input.worktree_path;
-	int r;
 
 	/* Whatever these are, and be it a view that has died: */
 	find_rules(hook, NULL);
 	if (!path || path[0] != '/')
-		r = explain(-EINVAL, &message,
-			    "the hook's input is malformed: 'worktree_path' "
-			    "is missing");
-	else if (hook->rules.inside)
-		r = hook_worktree_remove(path, &message);
+		say("the hook's input is malformed: 'worktree_path' is "
+		    "missing");
 	else
-		r = hook_session_remove(path, &message);
-	if (r < 0)
-		say("%s", message ? message : strerror(-r));
+		hook_session_remove(path, hook->rules.inside);
 	return STATUS_OK;
 }
 

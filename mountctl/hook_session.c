@@ -9,22 +9,18 @@
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
-#include "fs/lib/path.h"
 #include "fs/lib/record.h"
-#include "mountctl/clock.h"
-#include "mountctl/ending.h"
+#include "mountctl/command.h"
+#include "mountctl/dispose.h"
 #include "mountctl/gitrules.h"
-#include "mountctl/hook_worktree.h"
 #include "mountctl/mounting.h"
 #include "mountctl/output.h"
 #include "mountctl/plan.h"
+#include "mountctl/removal.h"
 #include "mountctl/sessions.h"
 
 /* How many names of a kind are tried. */
 #define MAX_NAMES 100
-
-/* How long to wait for those who use the view; the harness waits, too. */
-#define END_MS 5000
 
 /*
  * Starting.
@@ -131,90 +127,89 @@ int hook_session_start(const char *worktree, const char *name,
  * Ending.
  */
 
-static int explain_busy(const struct record *record,
-			const struct holders *holders, char **message)
+/* The worktree itself, and nothing below it. */
+static bool is_its_worktree(const struct session_spec *spec, const char *path)
 {
-	const char *name = record->spec.name;
+	autofree char *seen = session_directory(spec);
 
-	if (holders->n == 0)
-		return explain(-EBUSY, message,
-			       "session '%s' stays: its view is in use", name);
-	return explain(-EBUSY, message,
-		       "session '%s' stays: '%s' (%ld) uses its view; later, "
-		       "'mountctl unmount %s' ends it",
-		       name, holders->holder[0].command,
-		       (long)holders->holder[0].pid, name);
+	return spec->worktree && seen &&
+	       (strcmp(path, seen) == 0 || strcmp(path, spec->worktree) == 0);
 }
 
-static int end(const struct record *record, char **message)
+/* Sessions behind run aren't the harness's to end. */
+static int check_session(const struct remains *remains)
 {
-	struct holders holders = {0};
+	const struct session_spec *spec = remains_spec(remains);
+
+	if (spec && !is_its_worktree(spec, remains->path)) {
+		say("'%s' isn't the worktree of the session '%s'",
+		    remains->path, spec->name);
+		return STATUS_FAILURE;
+	}
+	if (remains->record && remains->record->live &&
+	    spec->tier != TIER_VIEW) {
+		say("'%s' stays: the session '%s' works in it", remains->path,
+		    spec->name);
+		return STATUS_FAILURE;
+	}
+	return STATUS_OK;
+}
+
+static int remove_found(const struct sessions *sessions,
+			struct remains *remains)
+{
+	struct disposal disposal = {
+		.sessions = sessions,
+		.remains = remains,
+		.dismissal = {.timeout_ms = DISMISS_TIMEOUT * 1000},
+		.remove = true,
+		.forcing = "'mountctl teardown --remove-worktree --force'",
+		.list = stderr,
+	};
+	int status = check_session(remains);
+
+	if (status == STATUS_OK)
+		status = disposal_look(&disposal);
+	if (status == STATUS_OK)
+		status = dispose(&disposal);
+	disposal_release(&disposal);
+	return status;
+}
+
+/* What isn't there may be what an earlier removal was broken off at. */
+static int remove_missing(const char *path)
+{
+	autofree char *message = NULL;
 	int r;
 
-	if (!record->live)
-		return session_clear(record, message);
-	/* The view may be our own working directory. */
-	if (chdir("/") < 0)
-		return -errno;
-	r = session_end(record, false, now_ms() + END_MS, &holders, message);
-	if (r == -EBUSY && !*message)
-		explain_busy(record, &holders, message);
-	else if (r == -EINPROGRESS)
-		explain(r, message,
-			"session '%s' is unmounted, but still in use",
-			record->spec.name);
-	holders_release(&holders);
-	return r;
+	if (access(path, F_OK) == 0) {
+		say("'%s' stays: it is no worktree", path);
+		return STATUS_FAILURE;
+	}
+	r = removal_finish(path, &message);
+	return r < 0 ? fail_message(r, message) : STATUS_OK;
 }
 
-/* Only what could be removed then is unmounted. */
-static int remove_session(const struct record *record, char **message)
-{
-	const char *worktree = record->spec.worktree;
-	int r = hook_worktree_check(worktree, message);
-
-	if (r == 0)
-		r = end(record, message);
-	return r < 0 ? r : hook_worktree_remove(worktree, message);
-}
-
-/* The worktree itself, and nothing below it. */
-static bool is_its_worktree(const struct record *record, const char *path)
-{
-	autofree char *seen = session_directory(&record->spec);
-
-	return record->spec.worktree && seen &&
-	       (strcmp(path, seen) == 0 ||
-		strcmp(path, record->spec.worktree) == 0);
-}
-
-static int remove_found(const struct sessions *sessions, const char *path,
-			char **message)
-{
-	autofree char *plain = path_normalise("/", path);
-	const struct record *record = NULL;
-	autofree char *why = NULL;
-	int r = plain ? sessions_find(sessions, path, &record, NULL, &why)
-		      : -ENOMEM;
-
-	if (r == -ENOENT || (r == 0 && record->spec.tier != TIER_VIEW))
-		return hook_worktree_remove(path, message);
-	if (r < 0)
-		return explain(r, message, "%s", why ? why : strerror(-r));
-	if (!is_its_worktree(record, plain))
-		return explain(-EINVAL, message,
-			       "'%s' isn't the worktree of the session '%s'",
-			       path, record->spec.name);
-	return remove_session(record, message);
-}
-
-int hook_session_remove(const char *path, char **message)
+int hook_session_remove(const char *path, bool inside)
 {
 	struct sessions sessions = {0};
-	int r = sessions_read(&sessions, message);
+	struct remains remains;
+	autofree char *message = NULL;
+	int status, r = inside ? 0 : sessions_read(&sessions, &message);
 
+	remains_init(&remains);
+	/* The view may be our own working directory. */
+	if (r == 0 && chdir("/") < 0)
+		r = -errno;
 	if (r == 0)
-		r = remove_found(&sessions, path, message);
+		r = inside ? remains_find_worktree(path, &remains, &message)
+			   : remains_find(&sessions, path, &remains, &message);
+	if (r == -ENOENT && remains.path)
+		status = remove_missing(remains.path);
+	else
+		status = r < 0 ? fail_message(r, message)
+			       : remove_found(&sessions, &remains);
+	remains_release(&remains);
 	sessions_release(&sessions);
-	return r;
+	return status;
 }

@@ -5,6 +5,8 @@
 #ifndef WORKTREEFS_HOOK_SESSION_H
 #define WORKTREEFS_HOOK_SESSION_H
 
+#include <stdbool.h>
+
 /*
  * Mounts a view of the worktree, as `mountctl mount` would; the session gets
  * the name, or, where another one has it, NAME.2, NAME.3, ... A view of it that
@@ -18,10 +20,13 @@ int hook_session_start(const char *worktree, const char *name,
 
 /*
  * Ends the session whose worktree, as it is or as its view shows it, the path
- * names, and removes that worktree. Whatever would be lost, or is in use, stays
- * with its session: -EBUSY with a message. A worktree without a session is
- * removed likewise, see hook_worktree.h.
+ * names, and removes that worktree, as `mountctl teardown --remove-worktree`
+ * does it, and says so where it can't: whatever isn't saved, or is in use,
+ * stays with its session. One without a session is removed likewise. inside:
+ * we are in a session ourselves, which sees no others.
+ *
+ * Returns an exit status.
  */
-int hook_session_remove(const char *path, char **message);
+int hook_session_remove(const char *path, bool inside);
 
 #endif

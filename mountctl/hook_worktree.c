@@ -302,81 +302,6 @@ int hook_worktree_create(const struct session_spec *spec, const char *start,
 	return r;
 }
 
-/*
- * Removing one.
- */
-
-/* Commits that only this worktree's HEAD leads to would be gone. */
-static int check_head(const char *path, char **message)
-{
-	autofree char *refs = NULL;
-	int r = RUN_GIT(path, &refs, message, "for-each-ref", "--count=1",
-			"--contains=HEAD");
-
-	if (r == 0 && !refs[0])
-		return explain(-EBUSY, message,
-			       "'%s' stays: no branch leads to its commits",
-			       path);
-	return r;
-}
-
-static int check_status(const char *path, char **message)
-{
-	autofree char *changes = NULL;
-	int r = RUN_GIT(path, &changes, message, "status", "--porcelain",
-			"--untracked-files=normal");
-
-	if (r == 0 && changes[0])
-		return explain(-EBUSY, message,
-			       "'%s' stays: it holds uncommitted work", path);
-	return r;
-}
-
-int hook_worktree_check(const char *path, char **message)
-{
-	int r = check_status(path, message);
-
-	return r < 0 ? r : check_head(path, message);
-}
-
-static int remove_from(const struct gitrepo *repo, ssize_t index,
-		       const char *path, char **message)
-{
-	autofree char *why = NULL;
-	int r;
-
-	if (index < 0 || strcmp(repo->worktrees[index].path, path) != 0)
-		return explain(-EINVAL, message,
-			       "'%s' isn't the top of a linked worktree", path);
-	r = check_head(path, message);
-	if (r < 0)
-		return r;
-	r = RUN_GIT(repo->git_dir, NULL, &why, "worktree", "remove", path);
-	return r < 0 ? explain(r, message, "'%s' stays: %s", path,
-			       why ? why : strerror(-r))
-		     : 0;
-}
-
-int hook_worktree_remove(const char *path, char **message)
-{
-	struct gitrepo repo = {0};
-	autofree char *real = NULL;
-	ssize_t index;
-	int r = dir_real_path(path, &real);
-
-	if (r == -ENOENT)
-		return 0;
-	if (r < 0)
-		return explain(r, message, "cannot look up '%s': %s", path,
-			       strerror(-r));
-	r = gitrepo_discover(real, &repo, &index, message);
-	if (r < 0)
-		return r;
-	r = remove_from(&repo, index, real, message);
-	gitrepo_release(&repo);
-	return r;
-}
-
 void hook_worktree_undo(const char *path)
 {
 	autofree char *branch = NULL, *git_dir = NULL;
@@ -387,6 +312,6 @@ void hook_worktree_undo(const char *path)
 		return;
 	branch[strcspn(branch, "\n")] = '\0';
 	git_dir[strcspn(git_dir, "\n")] = '\0';
-	if (hook_worktree_remove(path, NULL) == 0)
+	if (RUN_GIT(git_dir, NULL, NULL, "worktree", "remove", path) == 0)
 		RUN_GIT(git_dir, NULL, NULL, "branch", "--quiet", "-d", branch);
 }

@@ -1,5 +1,5 @@
 /*
- * Making and removing a worktree for a harness that leaves both to a hook.
+ * Making a worktree for a harness that leaves that to a hook.
  */
 #ifndef WORKTREEFS_HOOK_WORKTREE_H
 #define WORKTREEFS_HOOK_WORKTREE_H
@@ -26,16 +26,5 @@ int hook_worktree_create(const struct session_spec *spec, const char *start,
 
 /* Takes back one that was just made, with its branch, as far as it can. */
 void hook_worktree_undo(const char *path);
-
-/* Could it be removed but for its lock? 0, or -EBUSY with a message. */
-int hook_worktree_check(const char *path, char **message);
-
-/*
- * Removes a worktree as `git worktree remove` without force does it: nothing is
- * lost. -EBUSY, with a message that says why, where there is uncommitted work,
- * a lock (a live session's, say), or commits that no ref leads to. Its branch
- * stays. 0, or -errno with a message.
- */
-int hook_worktree_remove(const char *path, char **message);
 
 #endif

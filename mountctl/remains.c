@@ -8,6 +8,7 @@
 #include "fs/lib/cleanup.h"
 #include "fs/lib/path.h"
 #include "mountctl/output.h"
+#include "mountctl/resolve.h"
 
 void remains_init(struct remains *remains)
 {
@@ -276,6 +277,20 @@ int remains_find(const struct sessions *sessions, const char *operand,
 	if (remains->unreadable || remains->view)
 		return 0;
 	return remains->path ? find_worktree_at(remains, message) : -ENOENT;
+}
+
+int remains_find_worktree(const char *path, struct remains *remains,
+			  char **message)
+{
+	struct resolved place = {0};
+	int r = path_resolve("/", path, NULL, &place);
+
+	if (r < 0)
+		return explain(r == -ENOENT ? -EIO : r, message,
+			       "cannot look up '%s': %s", path, strerror(-r));
+	remains->path = steal_pointer(&place.path);
+	resolved_release(&place);
+	return find_worktree_at(remains, message);
 }
 
 int remains_refresh(struct remains *remains, char **message)

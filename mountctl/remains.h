@@ -44,6 +44,13 @@ bool remains_has_directory(const struct remains *remains);
 int remains_find(const struct sessions *sessions, const char *operand,
 		 struct remains *remains, char **message);
 
+/*
+ * The same for a worktree by its path alone, whatever session it may have: for
+ * those who are in one, and see none.
+ */
+int remains_find_worktree(const char *path, struct remains *remains,
+			  char **message);
+
 /* Looks at the repository again: locks come and go. 0 or -errno, message. */
 int remains_refresh(struct remains *remains, char **message);
 

@@ -1,6 +1,5 @@
 #include "mountctl/show_unsaved.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "fs/lib/cleanup.h"
@@ -26,20 +25,20 @@ static const char *title_of(enum unsaved_kind kind)
 	return "?";
 }
 
-static void print_item(const struct unsaved_item *item)
+static void print_item(FILE *out, const struct unsaved_item *item)
 {
 	autofree char *what = text_escape(item->what);
 	autofree char *submodule =
 		item->submodule ? text_escape(item->submodule) : NULL;
 
 	if (submodule)
-		printf("  %s: %s\n", submodule, what ? what : "?");
+		fprintf(out, "  %s: %s\n", submodule, what ? what : "?");
 	else
-		printf("  %s\n", what ? what : "?");
+		fprintf(out, "  %s\n", what ? what : "?");
 }
 
-static void print_kind(const struct unsaved *unsaved, enum unsaved_kind kind,
-		       bool lost, const char *kept)
+static void print_kind(FILE *out, const struct unsaved *unsaved,
+		       enum unsaved_kind kind, bool lost, const char *kept)
 {
 	size_t n = 0;
 
@@ -49,15 +48,15 @@ static void print_kind(const struct unsaved *unsaved, enum unsaved_kind kind,
 		if (item->kind != kind || item->lost != lost)
 			continue;
 		if (n == 0)
-			printf("%s%s\n", title_of(kind), kept);
+			fprintf(out, "%s%s\n", title_of(kind), kept);
 		if (n++ < SHOWN)
-			print_item(item);
+			print_item(out, item);
 	}
 	if (n > SHOWN)
-		printf("  and %zu more\n", n - SHOWN);
+		fprintf(out, "  and %zu more\n", n - SHOWN);
 }
 
-void show_unsaved(const struct unsaved *unsaved, const char *branch)
+void show_unsaved(FILE *out, const struct unsaved *unsaved, const char *branch)
 {
 	autofree char *name = branch ? text_escape(branch) : NULL;
 	autofree char *kept = NULL;
@@ -65,11 +64,12 @@ void show_unsaved(const struct unsaved *unsaved, const char *branch)
 	if (asprintf(&kept, " (the branch '%s' keeps them)",
 		     name ? name : "?") < 0)
 		kept = NULL;
-	print_kind(unsaved, UNSAVED_CHANGED, true, "");
-	print_kind(unsaved, UNSAVED_UNTRACKED, true, "");
-	print_kind(unsaved, UNSAVED_OPERATION, true, "");
-	print_kind(unsaved, UNSAVED_STASH, true, "");
-	print_kind(unsaved, UNSAVED_STASH, false, " (the stash keeps it)");
-	print_kind(unsaved, UNSAVED_COMMIT, true, "");
-	print_kind(unsaved, UNSAVED_COMMIT, false, name && kept ? kept : "");
+	print_kind(out, unsaved, UNSAVED_CHANGED, true, "");
+	print_kind(out, unsaved, UNSAVED_UNTRACKED, true, "");
+	print_kind(out, unsaved, UNSAVED_OPERATION, true, "");
+	print_kind(out, unsaved, UNSAVED_STASH, true, "");
+	print_kind(out, unsaved, UNSAVED_STASH, false, " (the stash keeps it)");
+	print_kind(out, unsaved, UNSAVED_COMMIT, true, "");
+	print_kind(out, unsaved, UNSAVED_COMMIT, false,
+		   name && kept ? kept : "");
 }

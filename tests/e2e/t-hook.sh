@@ -250,6 +250,60 @@ in_view() {
 	printf '%s' "$2" | s_as env -C "$1" "$T_MOUNTCTL" hook
 }
 
+# Each kind of work keeps the worktree $made, which is seen as $view.
+unsaved_stays() {
+	local payload
+	payload=$(event WorktreeRemove ",\"worktree_path\":\"$view\"")
+	s_as sh -c 'echo work >"$1/work"' - "$view"
+	t_status 0 "$who: WorktreeRemove with work in it" hook "$payload"
+	t_is "$who: keeps stdout empty" "$T_STDOUT" ""
+	t_like "$who: says why it stays" "$T_STDERR" \
+		"'$made' stays: there is unsaved work.*teardown.*--force"
+	t_like "$who: and lists what is in it" "$T_STDERR" "^  work$"
+	t_ok "$who: and it stays, mounted" s_as test -e "$view/work"
+	s_as git -C "$view" add work
+	s_as git -C "$view" stash -q
+	t_status 0 "$who: WorktreeRemove with something stashed" hook "$payload"
+	t_like "$who: lists that" "$T_STDERR" "^  WIP on worktree-task"
+	s_as git -C "$M" stash drop -q
+	s_as git -C "$view" commit -q --allow-empty -m unpushed
+	t_status 0 "$who: WorktreeRemove with a commit" hook "$payload"
+	t_like "$who: lists that" "$T_STDERR" "^  [0-9a-f]* unpushed$"
+	t_like "$who: says that it isn't lost" "$T_STDERR" "would be lost"
+	t_ok "$who: and it stays, mounted" s_as test -e "$view/README.md"
+	s_as git -C "$made" reset -q --hard HEAD~1
+	s_as sh -c 'cd "$1" && git rev-parse HEAD >"$(git rev-parse \
+		--git-path MERGE_HEAD)"' - "$view"
+	t_status 0 "$who: WorktreeRemove in a merge" hook "$payload"
+	t_like "$who: lists that" "$T_STDERR" "^  merge$"
+	s_as git -C "$made" merge --quit
+}
+
+# Worktrees that the hook hasn't made a session for, one of them run's.
+others_worktrees() {
+	local payload
+	payload=$(event WorktreeRemove ",\"worktree_path\":\"$M/other\"")
+	s_as git -C "$M" worktree add -q -b other "$M/other"
+	s_as touch "$M/other/work"
+	t_status 0 "$who: WorktreeRemove without a session, with work" \
+		hook "$payload"
+	t_like "$who: lists that" "$T_STDERR" "^  work$"
+	t_ok "$who: and it stays" rm "$M/other/work"
+	s_hold held --worktree "$M/other"
+	t_status 0 "$who: WorktreeRemove of one that is run's" hook "$payload"
+	t_like "$who: says that it stays" "$T_STDERR" \
+		"'$M/other' stays: the session 'held' works in it"
+	t_is "$who: and so does its session" "$(s_records)" held
+	s_release
+	t_status 0 "$who: WorktreeRemove once that has ended" hook "$payload"
+	t_is "$who: says nothing" "$T_STDERR" ""
+	t_not "$who: and it is gone" test -e "$M/other"
+	t_status 0 "$who: WorktreeRemove of what is no worktree" hook \
+		"$(event WorktreeRemove ",\"worktree_path\":\"$BASE\"")"
+	t_like "$who: says so" "$T_STDERR" "'$BASE' stays: it is no worktree"
+	s_as git -C "$M" branch -q -D other
+}
+
 # What else WorktreeCreate meets once there is the worktree `task`.
 worktree_taken() {
 	local other=$BASE/other
@@ -331,17 +385,13 @@ worktrees() {
 		t_is "$who: prints nothing" "$T_STDOUT" ""
 	done
 	worktree_taken
-	s_as sh -c 'echo work >"$1/work"' - "$view"
-	t_status 0 "$who: WorktreeRemove with work in it" \
-		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
-	t_like "$who: says why it stays" "$T_STDERR" "stays"
-	t_ok "$who: and it stays, mounted" s_as test -e "$view/work"
-	rm -f "$made/work"
+	unsaved_stays
 	"${as[@]}" env -C "$view" sleep 100 &
 	t_wait 10 eval "[ \"\$(readlink /proc/$!/cwd)\" = '$view' ]"
 	t_status 0 "$who: WorktreeRemove while somebody is there" \
 		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
-	t_like "$who: says who" "$T_STDERR" "stays.*sleep"
+	t_like "$who: says who" "$T_STDERR" "^  $!  sleep 100"
+	t_like "$who: and that it stays" "$T_STDERR" "'$made' stays"
 	kill "$!"
 	wait "$!" 2>/dev/null
 	t_ok "$who: and it stays" s_as test -e "$view"
@@ -353,10 +403,14 @@ worktrees() {
 	t_is "$who: says nothing" "$T_STDERR" ""
 	t_not "$who: and it is gone" test -e "$made"
 	s_clear "and its session"
+	t_status 0 "$who: WorktreeRemove of it again" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
+	t_is "$who: says nothing" "$T_STDERR" ""
 	t_status 0 "$who: WorktreeRemove of main" \
 		hook "$(event WorktreeRemove ",\"worktree_path\":\"$M\"")"
-	t_like "$who: says why not" "$T_STDERR" "isn't the top"
+	t_like "$who: says why not" "$T_STDERR" "is the main checkout"
 	t_ok "$who: and main is there" test -e "$M/README.md"
+	others_worktrees
 	rm -rf "$M/cache" "$M/local.env" "$M/untracked" "$M/.worktreeinclude" \
 		"$M/.claude"
 }

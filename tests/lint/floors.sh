@@ -56,7 +56,7 @@ floors() {
 		35 mountctl/launch
 		35 mountctl/dismiss mountctl/mountpoints mountctl/remains
 		35 mountctl/report+mountctl/report_* mountctl/show_*
-		36 mountctl/mounting
+		36 mountctl/dispose mountctl/mounting
 		37 mountctl/hook_session
 		38 mountctl/cmd_*
 		39 mountctl/main
