@@ -89,6 +89,7 @@ struct layout {
 	char *per_worktree;
 	char *ref_format;
 	char *object_format;
+	char *unknown; /* an extension */
 };
 
 static void layout_release(struct layout *layout)
@@ -99,6 +100,7 @@ static void layout_release(struct layout *layout)
 	free(layout->per_worktree);
 	free(layout->ref_format);
 	free(layout->object_format);
+	free(layout->unknown);
 }
 
 static const struct {
@@ -116,6 +118,41 @@ static const struct {
 	{"extensions.objectformat", offsetof(struct layout, object_format),
 	 false},
 };
+
+/*
+ * gitrepository-layout(5), "extensions": none of the others changes where a
+ * checkout, its refs and its index are.
+ */
+static const char *const extensions[] = {
+	"compatobjectformat",
+	"noop",
+	"noop-v1",
+	"objectformat",
+	"partialclone",
+	"preciousobjects",
+	"refstorage",
+	"relativeworktrees",
+	"submodulepathconfig",
+	"worktreeconfig",
+};
+
+/* Keeps the name of an extension that isn't known. key has a length. */
+static int layout_note_extension(struct layout *layout, const char *key,
+				 size_t length)
+{
+	static const char section[] = "extensions.";
+	const size_t skip = strlen(section);
+
+	if (layout->unknown || length < skip ||
+	    strncmp(key, section, skip) != 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		if (strlen(extensions[i]) == length - skip &&
+		    strncmp(extensions[i], key + skip, length - skip) == 0)
+			return 0;
+	layout->unknown = strndup(key + skip, length - skip);
+	return layout->unknown ? 0 : -ENOMEM;
+}
 
 /* "KEY\nVALUE", or "KEY" alone, which means that it is true. */
 static int layout_set(struct layout *layout, const char *entry,
@@ -139,7 +176,7 @@ static int layout_set(struct layout *layout, const char *entry,
 		free(*field);
 		*field = copy;
 	}
-	return 0;
+	return in_worktree ? 0 : layout_note_extension(layout, entry, len);
 }
 
 static int layout_read(struct layout *layout, const char *git_dir,
@@ -206,6 +243,14 @@ static int check_format(struct layout *layout, const char *git_dir,
 			"'%s/config' says repository format %s, which "
 			"isn't known",
 			git_dir, version);
+	/* Of format 0, git takes those that it doesn't know for something else.
+	 */
+	if (strcmp(version, "1") == 0 && layout->unknown)
+		return git_refuse(-EINVAL, ret_message,
+				  "'%s/config' says extension '%s', which "
+				  "isn't known: what it changes can't be "
+				  "guarded",
+				  git_dir, layout->unknown);
 	if (strcmp(refs, "files") != 0 && strcmp(refs, "reftable") != 0)
 		return git_refuse(
 			-EINVAL, ret_message,

@@ -773,6 +773,15 @@ Test(gitrepo, unknown_formats)
 	sh("cp saved m/.git/config;"
 	   "git config --file m/.git/config extensions.objectFormat md5");
 	expect_refused("m", -EINVAL, "m/.git/config");
+	sh("cp saved m/.git/config;"
+	   "git config --file m/.git/config extensions.elsewhere true");
+	expect_found("m", "m", "m/.git", NULL);
+	sh("git config --file m/.git/config extensions.noop true;"
+	   "git config --file m/.git/config extensions.partialClone origin;"
+	   "git config --file m/.git/config core.repositoryFormatVersion 1");
+	expect_refused("m", -EINVAL, "m/.git/config");
+	sh("git config --file m/.git/config --unset extensions.elsewhere");
+	expect_found("m", "m", "m/.git", NULL);
 	put("m/.git/config", "[core\n");
 	expect_refused("m", -EINVAL, "m/.git/config");
 	sh("rm m/.git/config; mkfifo m/.git/config");
