@@ -22,12 +22,14 @@ struct teardown {
 	struct remains remains;
 	struct stray stray;
 	bool has_stray;
+	struct holders holders; /* that keep the session */
 };
 
 static void teardown_release(struct teardown *t)
 {
 	stray_release(&t->stray);
 	disposal_release(&t->disposal);
+	holders_release(&t->holders);
 	remains_release(&t->remains);
 	sessions_release(&t->sessions);
 }
@@ -120,6 +122,7 @@ static int report(const struct teardown *t, int status)
 		.branch = d->branch,
 		.stray = t->has_stray ? &t->stray : NULL,
 		.unsaved = d->has_unsaved ? &d->unsaved : NULL,
+		.holders = &t->holders,
 		.ended = d->ended,
 		.removed = d->removed,
 	};
@@ -195,7 +198,9 @@ int cmd_teardown(int argc, char **argv)
 				.sessions = &t.sessions,
 				.remains = &t.remains,
 				.dismissal = {.timeout_ms =
-						      DISMISS_TIMEOUT * 1000},
+						      DISMISS_TIMEOUT * 1000,
+					      .command = "teardown",
+					      .holders = &t.holders},
 				.forcing = "--force",
 			},
 	};

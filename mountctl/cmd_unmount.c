@@ -49,7 +49,8 @@ int cmd_unmount(int argc, char **argv)
 		{"timeout", required_argument, NULL, 't'},
 		OPTION_ROWS_END,
 	};
-	struct dismissal options = {.timeout_ms = DISMISS_TIMEOUT * 1000};
+	struct dismissal options = {.timeout_ms = DISMISS_TIMEOUT * 1000,
+				    .command = "unmount"};
 	int option;
 
 	while ((option = option_next(argc, argv, "hz", rows)) != -1) {

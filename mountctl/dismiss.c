@@ -31,20 +31,8 @@ int timeout_parse(const char *word, int64_t *ret_ms)
 	return 0;
 }
 
-static void name_holders(const struct record *record,
-			 const struct holders *holders)
+static void name_holders(const struct holders *holders)
 {
-	const char *name = record->spec.name;
-
-	if (holders->n == 0) {
-		say("session '%s' is in use, by processes that can't be "
-		    "looked at from here; 'mountctl unmount --lazy %s' ends it",
-		    name, name);
-		return;
-	}
-	say("session '%s' is in use; 'mountctl unmount --lazy %s' ends it all "
-	    "the same",
-	    name, name);
 	for (size_t i = 0; i < holders->n; i++) {
 		const struct holder *holder = &holders->holder[i];
 
@@ -54,6 +42,33 @@ static void name_holders(const struct record *record,
 		else
 			detail("%ld  %s", (long)holder->pid, holder->command);
 	}
+}
+
+/* Takes the holders over, to whoever wants them. */
+static void hand_on(struct holders *holders, const struct dismissal *options)
+{
+	if (options->holders) {
+		holders_release(options->holders);
+		*options->holders = *holders;
+		*holders = (struct holders){0};
+	}
+	holders_release(holders);
+}
+
+static void say_busy(const struct record *record, const struct holders *holders,
+		     const struct dismissal *options)
+{
+	const char *name = record->spec.name;
+
+	if (holders->n == 0)
+		say("session '%s' is in use, by processes that can't be "
+		    "looked at from here; 'mountctl %s --lazy %s' ends it",
+		    name, options->command, name);
+	else
+		say("session '%s' is in use; 'mountctl %s --lazy %s' ends it "
+		    "all the same",
+		    name, options->command, name);
+	name_holders(holders);
 }
 
 static int end_live(const struct record *record,
@@ -77,11 +92,11 @@ static int end_live(const struct record *record,
 		    "%ld hasn't ended",
 		    record->spec.name, (long)record->pid);
 	} else if (r == -EBUSY && !message) {
-		name_holders(record, &holders);
+		say_busy(record, &holders, options);
 	} else {
 		status = fail_message(r, message);
 	}
-	holders_release(&holders);
+	hand_on(&holders, options);
 	return status;
 }
 
@@ -99,9 +114,7 @@ static int clear_dead(const struct sessions *sessions,
 		say("session '%s' was dead; these processes are still in its "
 		    "view, where nothing answers",
 		    record->spec.name);
-	for (size_t i = 0; i < left.n; i++)
-		detail("%ld  %s", (long)left.holder[i].pid,
-		       left.holder[i].command);
+	name_holders(&left);
 	holders_release(&left);
 	return STATUS_OK;
 }
@@ -122,6 +135,21 @@ int dismiss_unreadable(const char *name)
 	return STATUS_FAILURE;
 }
 
+static void say_mount_busy(const char *path, const struct dismissal *options)
+{
+	struct holders holders = {0};
+	struct strings mountpoints = {0};
+
+	if (strings_add(&mountpoints, path) == 0)
+		holders_of_paths(&mountpoints, &holders);
+	strings_release(&mountpoints);
+	say("the view at '%s' is in use; 'mountctl %s --lazy' takes it away "
+	    "all the same",
+	    path, options->command);
+	name_holders(&holders);
+	hand_on(&holders, options);
+}
+
 int dismiss_mount(const char *path, const struct dismissal *options)
 {
 	int64_t deadline = now_ms() + options->timeout_ms;
@@ -133,9 +161,7 @@ int dismiss_mount(const char *path, const struct dismissal *options)
 		r = mount_detach(path, options->lazy, &message);
 	}
 	if (r == -EBUSY)
-		say("the view at '%s' is in use; 'mountctl unmount --lazy' "
-		    "takes it away all the same",
-		    path);
+		say_mount_busy(path, options);
 	else if (r < 0)
 		fail_message(r, message);
 	return r < 0 ? STATUS_FAILURE : STATUS_OK;

@@ -17,6 +17,9 @@
 struct dismissal {
 	bool lazy; /* from those who use it, too */
 	int64_t timeout_ms;
+	const char *command; /* of mountctl's, that does it lazily if asked */
+	/* Who keeps what stays busy is put there, too; borrowed, or NULL. */
+	struct holders *holders;
 };
 
 /* A number of seconds. 0 or -EINVAL. */
@@ -31,7 +34,10 @@ bool dismiss_is_unreadable(const struct sessions *sessions, const char *name);
 /* A directory without a record: one that can't be read, or a set-up's. */
 int dismiss_unreadable(const char *name);
 
-/* A view that has no record: worktreefs was started without mountctl. */
+/*
+ * A view that has no record: worktreefs was started without mountctl. Who holds
+ * it is named.
+ */
 int dismiss_mount(const char *path, const struct dismissal *options);
 
 #endif

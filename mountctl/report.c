@@ -43,12 +43,13 @@ int report_print(cJSON *object, bool complete)
 	return 0;
 }
 
-static bool put_processes(cJSON *object, const struct holders *processes)
+bool report_put_holders(cJSON *object, const char *key,
+			const struct holders *holders)
 {
-	cJSON *array = cJSON_AddArrayToObject(object, "processes");
+	cJSON *array = cJSON_AddArrayToObject(object, key);
 
-	for (size_t i = 0; processes && i < processes->n; i++) {
-		const struct holder *holder = &processes->holder[i];
+	for (size_t i = 0; holders && i < holders->n; i++) {
+		const struct holder *holder = &holders->holder[i];
 		cJSON *item = json_append_object(array);
 
 		if (!item || !json_put_number(item, "pid", holder->pid) ||
@@ -84,7 +85,7 @@ static bool put_session(cJSON *object, const struct report *report)
 	       json_put_text(object, "worktree", spec->worktree) &&
 	       put_directory(object, spec) &&
 	       json_put_text(object, "command", record->command) &&
-	       put_processes(object, report->processes);
+	       report_put_holders(object, "processes", report->processes);
 }
 
 cJSON *report_object(void)

@@ -80,6 +80,9 @@ int report_diagnosis(const struct diagnosis *diagnosis);
 struct cJSON;
 struct cJSON *report_object(void);
 int report_print(struct cJSON *object, bool complete);
+/* An array of {"pid", "command"}. false: out of memory. */
+bool report_put_holders(struct cJSON *object, const char *key,
+			const struct holders *holders /* NULL: none */);
 
 /* Prints JSON text so that nothing in it drives a terminal. */
 void report_json(const char *text);

@@ -50,5 +50,6 @@ int report_teardown(const struct teardown_report *report)
 			json_put_bool(object, "ended", report->ended) &&
 			json_put_bool(object, "removed", report->removed) &&
 			put_stray(object, report->stray) &&
-			put_unsaved(object, report->unsaved));
+			put_unsaved(object, report->unsaved) &&
+			report_put_holders(object, "holders", report->holders));
 }

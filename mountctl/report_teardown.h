@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "mountctl/baseline.h"
+#include "mountctl/holders.h"
 #include "mountctl/unsaved.h"
 
 /* All of it borrowed. */
@@ -16,6 +17,7 @@ struct teardown_report {
 	const char *branch;	       /* of the worktree, short, or NULL */
 	const struct stray *stray;     /* NULL: there was nothing to look at */
 	const struct unsaved *unsaved; /* NULL: not known */
+	const struct holders *holders; /* that keep the session, or none */
 	bool ended;		       /* the session is no more */
 	bool removed;		       /* nor is the worktree */
 };
@@ -24,7 +26,8 @@ struct teardown_report {
  * { "schema_version": 1, "session": "n", "worktree": "/r/wt", "branch": "wt",
  *   "ended": true, "removed": false, "stray": null | as in report_stray.h,
  *   "unsaved": null | [{"kind": "changed", "submodule": null, "what": "a.c",
- *                       "lost": true}] }
+ *                       "lost": true}],
+ *   "holders": [{"pid": 8, "command": "make"}] }
  */
 int report_teardown(const struct teardown_report *report);
 

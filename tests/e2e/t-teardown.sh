@@ -203,6 +203,12 @@ found() {
 for i in x["unsaved"])), x["ended"], x["removed"]' <<<"$T_STDOUT"
 }
 
+# Status, whether it has ended, and who keeps it.
+holders() {
+	json "$T_STATUS"', x["ended"], [(h["pid"], h["command"])
+for h in x["holders"]]' <<<"$T_STDOUT"
+}
+
 # Each kind of work keeps the worktree; nothing of the session is touched then.
 # The rest is what json() makes of it.
 unsaved() {
@@ -419,9 +425,16 @@ in_use() {
 	t_wait 10 s_uses "$holder"
 	fails 1 "in use" teardown s --remove-worktree --timeout 0.1
 	like "in use: by whom" "$T_STDERR" "^  $holder  sleep 300  \($V\)$"
-	ok "in use: the worktree stays" test -f "$W/README.md"
+	like "in use: what ends it all the same" "$T_STDERR" \
+		"'mountctl teardown --lazy s'"
+	like "in use: the worktree stays" "$T_STDERR" "'$W' stays"
+	ok "in use: it does" test -f "$W/README.md"
+	t_run teardown s --timeout 0.1 --json
+	same "in use, for programs" "$(holders)" \
+		"(1, False, [($holder, 'sleep 300')])"
 	s_end "$holder"
-	ok "in use no more" teardown s --remove-worktree --timeout 20
+	t_run teardown s --remove-worktree --timeout 20 --json
+	same "in use no more" "$(holders)" "(0, True, [])"
 	gone "in use no more"
 
 	fresh
@@ -447,6 +460,9 @@ in_use() {
 	fails 1 "behind run, who doesn't listen" teardown s --remove-worktree \
 		--timeout 0.3
 	like "behind run: by whom" "$T_STDERR" "^  $holder  sh -c trap"
+	t_run teardown s --timeout 0.3 --json
+	like "behind run, for programs" "$(holders)" \
+		"^\(1, False, \[\($holder, 'sh -c trap"
 	kill -KILL "$holder"
 	ok "behind run: gone" teardown s --remove-worktree --timeout 20
 	gone "behind run"
