@@ -151,13 +151,23 @@ expect() {
 	say ""
 }
 
+# Where records and logs are for as long as this takes.
+scratch_mountctl() {
+	XDG_RUNTIME_DIR=$scratch/run XDG_STATE_HOME=$scratch/state \
+		"$mountctl" "$@"
+}
+
+shown() {
+	[ -z "$output" ] || printf '%s\n' "$output" | sed 's/^/   /'
+}
+
 # Runs a shell command behind the guard and shows both, output indented. It
-# finds the two trees in $M and $W.
+# finds the two trees in $M and $W, and mountctl in $PATH.
 guarded() {
-	say "   \$ $1"
-	output=$(XDG_RUNTIME_DIR=$scratch/run XDG_STATE_HOME=$scratch/state \
-		"$mountctl" run --main "$main" --worktree "$worktree" -- \
+	printf '   $ %s\n' "$1" | sed '2,$s/^ */     /'
+	output=$(scratch_mountctl run --main "$main" --worktree "$worktree" -- \
 		env LC_ALL=C M="$main" W="$worktree" \
+		PATH="$(dirname "$mountctl"):$PATH" \
 		GIT_AUTHOR_NAME=Demo GIT_AUTHOR_EMAIL=demo@example.invalid \
 		GIT_COMMITTER_NAME=Demo GIT_COMMITTER_EMAIL=demo@example.invalid \
 		GIT_CONFIG_COUNT=3 \
@@ -166,7 +176,16 @@ guarded() {
 		GIT_CONFIG_KEY_2=gc.auto GIT_CONFIG_VALUE_2=0 \
 		sh -c "$1" 2>&1)
 	status=$?
-	[ -z "$output" ] || printf '%s\n' "$output" | sed 's/^/   /'
+	shown
+}
+
+# Is the twin of what was refused named?
+names_twin() {
+	twin=no
+	case $output in
+	*"$worktree/$new"*) twin=yes ;;
+	esac
+	expect "$twin" "$1"
 }
 
 refused() {
@@ -178,6 +197,7 @@ refused() {
 }
 
 new=worktreefs-demo-$$.txt
+session=demo-$$
 say ""
 say "M, the main checkout:  $main"
 say "W, its worktree:       $worktree"
@@ -205,10 +225,25 @@ if [ -z "$repo" ]; then
 	refused "refused"
 fi
 
-say "3. A write and a commit in the worktree"
+say "3. Where it should have gone, as the user is told afterwards"
+say "   \$ mountctl log $session"
+output=$(scratch_mountctl log "$session" 2>&1)
+shown
+names_twin "each refusal names the path in the worktree that was meant"
+
+say "4. The same, as an agent is told that asks its hook before it writes"
+guarded "cd \"\$W\" && mountctl hook <<END
+{\"hook_event_name\": \"PreToolUse\", \"tool_name\": \"Write\",
+ \"cwd\": \"\$W\", \"tool_input\": {\"file_path\": \"\$M/$new\"}}
+END"
+# With any other status a harness would go on.
+[ "$status" -eq 2 ] || output="status $status, not 2"
+names_twin "denied, with the path to use instead"
+
+say "5. A write and a commit in the worktree"
 guarded "cd \"\$W\" && echo 'Work of a session.' >$new &&
-     git add $new && git commit -q -m 'Work of a session' &&
-     git log --oneline -1"
+git add $new && git commit -q -m 'Work of a session' &&
+git log --oneline -1"
 landed=no
 commit=$(git -C "$worktree" rev-parse HEAD)
 [ "$status" -ne 0 ] ||
@@ -217,7 +252,7 @@ commit=$(git -C "$worktree" rev-parse HEAD)
 expect "$landed" "both landed; outside, git finds commit $(
 	printf '%.10s' "$commit")"
 
-say "4. The main checkout afterwards"
+say "6. The main checkout afterwards"
 say "   \$ git -C \"\$M\" status --short"
 git --no-optional-locks -C "$main" status --short | sed 's/^/   /'
 untouched=no
