@@ -89,6 +89,10 @@ crash() {
 	t_ok "$what: the others end" t_wait 60 is_idle ||
 		t_diag "$(workers | xargs -r ps -o pid,stat,wchan,args -p)"
 	kill_workers
+	# A view lives on without those who work in it.
+	if [ "$tier/$whom" = view/command ]; then
+		t_ok "$what: the view is unmounted" s_mountctl unmount crash
+	fi
 	clears
 	t_is "$what: main is what it was" "$(t_fingerprint "$M" wt)" "$before"
 	t_is "$what: no commit is lost" "$(lost)" ""
