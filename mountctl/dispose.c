@@ -124,12 +124,15 @@ static int check_others(const struct disposal *d)
 
 static int check_work(struct disposal *d)
 {
-	if (d->force || !d->has_unsaved || d->unsaved.n == 0)
+	bool lost = d->has_unsaved && unsaved_is_lost(&d->unsaved);
+
+	if (d->force || !d->has_unsaved || d->unsaved.n == 0 ||
+	    (d->leaves_kept && !lost))
 		return STATUS_OK;
 	say("'%s' stays: there is unsaved work in it; %s removes it all the "
 	    "same",
 	    d->remains->worktree, d->forcing);
-	if (!unsaved_is_lost(&d->unsaved))
+	if (!lost)
 		detail("nothing of it would be lost: what there is is kept by "
 		       "the repository");
 	disposal_list(d);
@@ -279,6 +282,8 @@ static int remove_worktree(struct disposal *d)
 	if (r < 0)
 		return fail_message(r, message);
 	d->removed = true;
+	if (d->leaves_kept && d->unsaved.n > 0)
+		disposal_list(d);
 	return STATUS_OK;
 }
 

@@ -20,6 +20,7 @@ struct disposal {
 	struct dismissal dismissal;
 	bool remove;	     /* the worktree, too */
 	bool force;	     /* whatever work there is in it */
+	bool leaves_kept;    /* also with work that the repository keeps */
 	const char *forcing; /* what people say for that */
 	FILE *list;	     /* where work is listed; NULL: nowhere */
 	/* What was found and done. */

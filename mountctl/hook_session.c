@@ -164,6 +164,7 @@ static int remove_found(const struct sessions *sessions,
 		.dismissal = {.timeout_ms = DISMISS_TIMEOUT * 1000,
 			      .command = "unmount"},
 		.remove = true,
+		.leaves_kept = true,
 		.forcing = "'mountctl teardown --remove-worktree --force'",
 		.list = stderr,
 	};

@@ -261,22 +261,39 @@ unsaved_stays() {
 		"'$made' stays: there is unsaved work.*teardown.*--force"
 	t_like "$who: and lists what is in it" "$T_STDERR" "^  work$"
 	t_ok "$who: and it stays, mounted" s_as test -e "$view/work"
-	s_as git -C "$view" add work
-	s_as git -C "$view" stash -q
-	t_status 0 "$who: WorktreeRemove with something stashed" hook "$payload"
-	t_like "$who: lists that" "$T_STDERR" "^  WIP on worktree-task"
-	s_as git -C "$M" stash drop -q
-	s_as git -C "$view" commit -q --allow-empty -m unpushed
-	t_status 0 "$who: WorktreeRemove with a commit" hook "$payload"
-	t_like "$who: lists that" "$T_STDERR" "^  [0-9a-f]* unpushed$"
-	t_like "$who: says that it isn't lost" "$T_STDERR" "would be lost"
+	s_as rm "$view/work"
+	s_as git -C "$view" checkout -q --detach
+	s_as git -C "$view" commit -q --allow-empty -m detached
+	t_status 0 "$who: WorktreeRemove with a commit on no branch" \
+		hook "$payload"
+	t_like "$who: lists that" "$T_STDERR" "^  [0-9a-f]* detached$"
+	t_unlike "$who: which would be lost" "$T_STDERR" "nothing of it"
 	t_ok "$who: and it stays, mounted" s_as test -e "$view/README.md"
-	s_as git -C "$made" reset -q --hard HEAD~1
+	s_as git -C "$view" checkout -q worktree-task
 	s_as sh -c 'cd "$1" && git rev-parse HEAD >"$(git rev-parse \
 		--git-path MERGE_HEAD)"' - "$view"
 	t_status 0 "$who: WorktreeRemove in a merge" hook "$payload"
 	t_like "$who: lists that" "$T_STDERR" "^  merge$"
 	s_as git -C "$made" merge --quit
+}
+
+# What the repository keeps is told, and doesn't keep the worktree.
+kept_goes() {
+	local view
+	view=$(hook "$(event WorktreeCreate ',"name":"kept"')" 2>/dev/null)
+	s_as sh -c 'cd "$1" && echo a >a && git add a && git stash -q &&
+		git commit -q --allow-empty -m unpushed' - "$view"
+	t_status 0 "$who: WorktreeRemove with a commit and a stash" \
+		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
+	t_is "$who: keeps stdout empty" "$T_STDOUT" ""
+	t_like "$who: lists the commit" "$T_STDERR" "^  [0-9a-f]* unpushed$"
+	t_like "$who: and the stash" "$T_STDERR" "^  WIP on worktree-kept"
+	t_is "$who: once" "$(grep -c unpushed <<<"$T_STDERR")" 1
+	t_not "$who: and it is gone" test -e "$M/.claude/worktrees/kept"
+	t_is "$who: the commit is there" \
+		"$(s_as git -C "$M" log -1 --format=%s worktree-kept)" unpushed
+	t_ok "$who: and so is the stash" s_as git -C "$M" stash drop -q
+	s_as git -C "$M" branch -q -D worktree-kept
 }
 
 # Worktrees that the hook hasn't made a session for, one of them run's.
@@ -403,6 +420,7 @@ worktrees() {
 	t_is "$who: says nothing" "$T_STDERR" ""
 	t_not "$who: and it is gone" test -e "$made"
 	s_clear "and its session"
+	kept_goes
 	t_status 0 "$who: WorktreeRemove of it again" \
 		hook "$(event WorktreeRemove ",\"worktree_path\":\"$view\"")"
 	t_is "$who: says nothing" "$T_STDERR" ""
