@@ -89,9 +89,11 @@ crash() {
 	t_ok "$what: the others end" t_wait 60 is_idle ||
 		t_diag "$(workers | xargs -r ps -o pid,stat,wchan,args -p)"
 	kill_workers
-	# A view lives on without those who work in it.
+	# A view lives on without those who work in it, and git's background gc
+	# may go on for a while.
 	if [ "$tier/$whom" = view/command ]; then
-		t_ok "$what: the view is unmounted" s_mountctl unmount crash
+		t_ok "$what: the view is unmounted" s_mountctl unmount \
+			--timeout 50 crash
 	fi
 	clears
 	t_is "$what: main is what it was" "$(t_fingerprint "$M" wt)" "$before"
