@@ -433,11 +433,41 @@ static int check_admin_name(struct gitguard *guard, const char *path,
 	return -EROFS;
 }
 
+/* Is it one or more of hexadecimal digits, and nothing else? */
+static bool is_hex(const char *text)
+{
+	return text[0] && text[strspn(text, "0123456789abcdef")] == '\0';
+}
+
+/*
+ * Where git looks for a directory and finds a file, it can't keep an object,
+ * nor list those that there are; where it looks for an object, it takes
+ * whatever has the name for one (gitrepository-layout(5), objects). path is
+ * relative to G.
+ */
+static int check_object_type(const char *path, mode_t type)
+{
+	const char *name, *slash;
+
+	if (!path_starts_with(path, "objects", &name))
+		return 0;
+	slash = strchr(name, '/');
+	if (!slash && ((strlen(name) == 2 && is_hex(name)) ||
+		       strcmp(name, "pack") == 0 || strcmp(name, "info") == 0))
+		return S_ISDIR(type) ? 0 : -EROFS;
+	if (slash == name + 2 && is_hex(slash + 1))
+		return S_ISDIR(type) ? -EROFS : 0;
+	return 0;
+}
+
 static int check_object_name(struct view *view, const struct entry *entry,
-			     enum policy_op op)
+			     const char *path, enum policy_op op)
 {
 	struct statx stx;
 
+	if (op == OP_CREATE || op == OP_MKDIR)
+		return check_object_type(path,
+					 op == OP_MKDIR ? S_IFDIR : S_IFREG);
 	if (op != OP_REMOVE || entry_statx(entry, &stx) < 0 ||
 	    S_ISDIR(stx.stx_mode))
 		return 0;
@@ -479,7 +509,7 @@ int gitguard_name(struct view *view, const struct entry *entry,
 		       : op == OP_CREATE ? 0
 					 : -EROFS;
 	case JUDGE_OBJECTS:
-		return check_object_name(view, entry, op);
+		return check_object_name(view, entry, path, op);
 	case JUDGE_ADMIN:
 		return check_admin_name(guard, path, op);
 	}
@@ -629,7 +659,7 @@ static int check_to(struct view *view, const struct rename_grant *grant,
 	case JUDGE_OBJECTS:
 		*install = grant->target_exists &&
 			   is_old_entry(view, &grant->to, &grant->target);
-		return 0;
+		return check_object_type(path, grant->moved.stx_mode);
 	case JUDGE_ADMIN:
 		return check_to_admin(guard, path, install);
 	}

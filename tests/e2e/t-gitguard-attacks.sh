@@ -165,6 +165,12 @@ losses() {
 		exchange objects|EROFS|object_lost|for f in "$G"/objects/??/*; do echo x >"$G/objects/tmp_obj_x"; "$SYSOP" rename "$G/objects/tmp_obj_x" "$f" exchange || s=1; done; rm -f "$G/objects/tmp_obj_x"; exit $s
 		write objects through other names|any|object_lost|for f in "$G"/objects/??/*; do for n in "$f.x" "$G/objects/info/x" "$G/objects/pack/x" "$G/held"; do ln "$f" "$n" && chmod u+w "$n" && echo x >"$n"; rm -f "$n"; done; done
 		take objects' read bits|EROFS|test "$(stat -c %a "$G/objects/"*/"$(cut -c3- "$BASE/dangling")")" = 0|chmod 0 "$G"/objects/??/*
+		a file for a directory of objects|EROFS|objects_unlisted|x=$G/objects/$(comm -23 <(printf '%02x\n' {0..255}) <(ls "$G/objects") | head -n 1); echo x >"$x"
+		the same by a rename|EROFS|objects_unlisted|x=$G/objects/$(comm -23 <(printf '%02x\n' {0..255}) <(ls "$G/objects") | head -n 1); echo x >"$G/objects/tmp_obj_x"; mv "$G/objects/tmp_obj_x" "$x"; s=$?; rm -f "$G/objects/tmp_obj_x"; exit $s
+		the same by an exchange|EROFS|objects_unlisted|x=$G/objects/$(comm -23 <(printf '%02x\n' {0..255}) <(ls "$G/objects") | head -n 1); echo x >"$G/objects/tmp_obj_x"; mkdir "$x"; "$SYSOP" rename "$x" "$G/objects/tmp_obj_x" exchange; s=$?; rmdir "$x"; rm -f "$G/objects/tmp_obj_x"; exit $s
+		the same by a link|EROFS|objects_unlisted|x=$G/objects/$(comm -23 <(printf '%02x\n' {0..255}) <(ls "$G/objects") | head -n 1); echo x >"$G/objects/tmp_obj_x"; ln "$G/objects/tmp_obj_x" "$x"; s=$?; rm -f "$G/objects/tmp_obj_x"; exit $s
+		a file for the directory of packs|EROFS|! git -C "$M" repack -a|rmdir "$G/objects/pack"; echo x >"$G/objects/pack"; s=$?; [ $s = 0 ] || mkdir -p "$G/objects/pack"; exit $s
+		a directory for an object|EROFS|object_to_come_lost|o=$(echo "to come" | git hash-object --stdin); mkdir -p "$G/objects/${o:0:2}"; mkdir "$G/objects/${o:0:2}/${o:2}"
 		git prune|any|object_lost|git prune --expire=now
 		git repack -a -d|packs|object_lost|git repack -q -a -d; git prune --expire=now
 		reflog expire, gc --prune=now|packs|! git rev-parse -q --verify 'HEAD@{3}'|git reflog expire --expire=now --expire-unreachable=now --all; git gc -q --prune=now

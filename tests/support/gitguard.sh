@@ -416,6 +416,13 @@ g_signs='
 	object_lost() {
 		! git cat-file -p "$(cat "$BASE/dangling")"
 	}
+	objects_unlisted() {
+		! git fsck
+	}
+	object_to_come_lost() {
+		echo "to come" | git hash-object -w --stdin
+		! git cat-file -p "$(echo "to come" | git hash-object --stdin)"
+	}
 	history_lost() {
 		test "$(git rev-list --count HEAD)" -lt 5
 	}

@@ -115,8 +115,9 @@ def again():
 def copied():
     """What is there, as another inode in its place."""
     path = pick()
-    with open(path, "rb") as f:
-        old = f.read(1 << 20)
+    # It may be a FIFO by now.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as f:
+        old = f.read(1 << 20) or b""
     if rng.random() < 0.5:
         old += rng.choice([EVIL, b"x\n"])
     fd = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
