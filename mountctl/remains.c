@@ -7,18 +7,21 @@
 
 #include "fs/lib/cleanup.h"
 #include "fs/lib/path.h"
+#include "mountctl/orphans.h"
 #include "mountctl/output.h"
 #include "mountctl/resolve.h"
 
 void remains_init(struct remains *remains)
 {
 	*remains = (struct remains){.index = -1};
+	record_init(&remains->orphan);
 	baseline_init(&remains->baseline);
 }
 
 void remains_release(struct remains *remains)
 {
 	baseline_release(&remains->baseline);
+	record_release(&remains->orphan);
 	gitrepo_release(&remains->repo);
 	free(remains->name);
 	free(remains->path);
@@ -159,6 +162,110 @@ static int find_session(const struct sessions *sessions, const char *operand,
 }
 
 /*
+ * One that lives, and has no record.
+ */
+
+static int copy_spec(const struct session_spec *spec,
+		     struct session_spec *ret_spec)
+{
+	autofree char *text = session_spec_to_json(spec);
+
+	return text ? session_spec_from_json(text, ret_spec) : -ENOMEM;
+}
+
+/* What is mounted for everybody is a view; the rest is run's. */
+static int guess_spec(const struct sessions *sessions,
+		      const struct remains *remains, struct record *orphan)
+{
+	const struct view_mounts *mounts = &sessions->mounts;
+	struct session_spec *spec = &orphan->spec;
+	int r = copy(&spec->worktree, remains->worktree);
+
+	spec->tier = TIER_ENFORCED;
+	for (size_t i = 0; r == 0 && i < mounts->n; i++) {
+		const struct view_mount *mount = &mounts->mount[i];
+
+		if (mount->hidden ||
+		    !strings_contain(&orphan->devices, mount->device))
+			continue;
+		spec->tier = TIER_VIEW;
+		r = session_spec_add_view(spec, mount->mountpoint,
+					  mount->mountpoint);
+	}
+	return r;
+}
+
+/*
+ * Without its devices a view can't be told from others' at the same place, and
+ * nothing from anything where it isn't known what the session was.
+ */
+static int describe(const struct sessions *sessions,
+		    const struct remains *remains, struct record *orphan)
+{
+	struct session_spec spec;
+	int r;
+
+	if (!remains->has_baseline)
+		return orphan->devices.n == 0
+			       ? -ENOENT
+			       : guess_spec(sessions, remains, orphan);
+	if (orphan->devices.n == 0 &&
+	    remains->baseline.spec.tier != TIER_ENFORCED)
+		return -ENOENT;
+	r = copy_spec(&remains->baseline.spec, &spec);
+	if (r < 0)
+		return r;
+	session_spec_release(&orphan->spec);
+	orphan->spec = spec;
+	return 0;
+}
+
+static int find_state_dir(const struct remains *remains, char **ret_path)
+{
+	autofree char *base = NULL;
+	int r = 0;
+
+	if (remains->has_baseline)
+		return copy(ret_path, remains->baseline.spec.state_dir);
+	if (!remains->name)
+		return 0;
+	r = state_base_path(&base);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	*ret_path = path_join(base, remains->name);
+	return *ret_path ? 0 : -ENOMEM;
+}
+
+/* 0, also where there is none; or -errno. */
+static int find_orphan(const struct sessions *sessions, struct remains *remains)
+{
+	autofree char *state_dir = NULL;
+	struct record *orphan = &remains->orphan;
+	struct orphan_hints hints = {
+		.name = remains->name,
+		.unreadable = remains->unreadable,
+		.worktree = remains->name ? NULL : remains->worktree,
+	};
+	int r;
+
+	if (remains->record || (!hints.name && !hints.worktree))
+		return 0;
+	r = find_state_dir(remains, &state_dir);
+	hints.state_dir = state_dir;
+	if (r == 0)
+		r = orphan_find(&hints, orphan);
+	if (r > 0)
+		r = describe(sessions, remains, orphan);
+	else
+		return r;
+	if (r == 0)
+		r = copy(&remains->name, orphan->spec.name);
+	if (r == 0)
+		remains->record = orphan;
+	return r == -ENOENT ? 0 : r;
+}
+
+/*
  * The worktree.
  */
 
@@ -269,6 +376,8 @@ int remains_find(const struct sessions *sessions, const char *operand,
 	const struct session_spec *spec;
 	int r = find_session(sessions, operand, remains, message);
 
+	if (r == 0)
+		r = find_orphan(sessions, remains);
 	if (r < 0)
 		return r == -ENOENT ? -EIO : r;
 	spec = remains_spec(remains);
@@ -276,7 +385,10 @@ int remains_find(const struct sessions *sessions, const char *operand,
 		return find_worktree_of(spec, remains);
 	if (remains->unreadable || remains->view)
 		return 0;
-	return remains->path ? find_worktree_at(remains, message) : -ENOENT;
+	if (!remains->path)
+		return -ENOENT;
+	r = find_worktree_at(remains, message);
+	return r < 0 ? r : find_orphan(sessions, remains);
 }
 
 int remains_find_worktree(const char *path, struct remains *remains,

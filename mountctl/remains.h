@@ -13,9 +13,11 @@
 #include "mountctl/sessions.h"
 
 struct remains {
-	char *name;		     /* the session's, or NULL */
-	const struct record *record; /* borrowed from the sessions, or NULL */
-	bool unreadable; /* a directory has that name, and no record */
+	char *name; /* the session's, or NULL */
+	/* Borrowed from the sessions; or orphan; or NULL. */
+	const struct record *record;
+	struct record orphan; /* what was found of one without a record */
+	bool unreadable;      /* a directory has that name, and no record */
 	bool has_baseline;
 	struct baseline baseline;
 	char *path; /* what was asked for, where it isn't a name; or NULL */

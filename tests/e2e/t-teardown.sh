@@ -573,6 +573,102 @@ remains() {
 	s_clear "without the repository: nothing is left"
 }
 
+# Does the kernel tell which view a descriptor of /dev/fuse serves?
+tells_views() {
+	cat "/proc/$1/fdinfo/"* 2>/dev/null | grep -q '^fuse_connection:'
+}
+
+# A session whose record was removed, or that lost its runtime directory, while
+# it lived: MISSING is what is removed.
+orphans() {
+	local missing=$1 operand=$2 server holder what
+	what="without ${missing#"$RUN"/}, by ${operand#"$BASE"/}"
+	fresh
+	(cd "$W" && exec "${as[@]}" "$T_MOUNTCTL" run -n s -- sh -c \
+		'trap "" TERM; echo >ready; while :; do sleep 1; done') &
+	holder=$!
+	t_defer kill -KILL "$holder"
+	t_wait 10 test -e "$W/ready"
+	t_wait 20 recorded s
+	s_as rm "$W/ready"
+	server=$(server_of s)
+	# One that is about to start has no record either.
+	[ "$missing" != "$RUN/s/session.json" ] || sleep 3
+	s_as rm -r "$missing"
+	[ "$operand" != "$W" ] || [ "${3:-}" = recorded ] || s_as rm -r "$STATE"
+	t_run teardown "$operand" --remove-worktree --timeout 0.3 --json
+	same "$what: it isn't ended" "$(json \
+		"$T_STATUS"', x["session"], x["ended"], x["removed"]' \
+		<<<"$T_STDOUT")" "(1, 's', False, False)"
+	like "$what: what ends it" "$T_STDERR" "'mountctl teardown --lazy s'"
+	if tells_views "$server"; then
+		like "$what: by whom" "$T_STDERR" "^  $holder  sh -c trap"
+		like "$what: by whom, for programs" "$(holders)" \
+			"\($holder, 'sh -c trap"
+	else
+		like "$what: that it can't be told" "$T_STDERR" \
+			"can't be looked at"
+	fi
+	ok "$what: it lives" kill -0 "$holder" "$server"
+	ok "$what: lazily" teardown "$operand" --lazy --remove-worktree
+	t_wait 10 is_dead "$server"
+	ok "$what: its process is left alone" kill -0 "$holder"
+	kill -KILL "$holder"
+	gone "$what"
+}
+
+# The same where it is asked to end, and does.
+orphans_end() {
+	fresh
+	s_hold s
+	t_wait 20 recorded s
+	s_as rm -r "$RUN/s"
+	if tells_views "$(s_processes | head -n 1)"; then
+		ok "asked to end, without a record" teardown s \
+			--remove-worktree
+	else
+		s_end "$s_holder"
+		ok "ended, without a record" teardown s --remove-worktree
+	fi
+	gone "asked to end, without a record"
+
+	# Not even what it was about is known any more.
+	fresh
+	s_as mkdir "$BASE/at"
+	starts view s --at "$BASE/at"
+	s_as rm -r "$RUN/s" "$STATE"
+	if tells_views "$(s_processes | head -n 1)"; then
+		(exec "${as[@]}" sh -c "cd '$V' && exec sleep 300") &
+		s_holder=$!
+		t_defer s_end "$s_holder"
+		t_wait 10 s_uses "$s_holder"
+		fails 1 "a view by its worktree alone, in use" teardown "$W" \
+			--remove-worktree --timeout 0.1
+		like "a view by its worktree alone: by whom" "$T_STDERR" \
+			"^  $s_holder  sleep 300  \($V\)$"
+		s_end "$s_holder"
+		ok "a view by its worktree alone" teardown "$W" \
+			--remove-worktree
+	else
+		s_mountctl unmount "$BASE/at"
+		ok "a view by itself, then the worktree" teardown "$W" \
+			--remove-worktree
+	fi
+	gone "a view by its worktree alone"
+
+	# A session of the same name has its own.
+	fresh
+	s_hold s
+	t_wait 20 recorded s
+	fails 1 "another runtime directory's" s_as env \
+		XDG_RUNTIME_DIR="$BASE" "$T_MOUNTCTL" teardown s \
+		--remove-worktree
+	like "another runtime directory's: who has it" "$T_STDERR" \
+		"worktreefs session s"
+	ok "another runtime directory's: it lives" kill -0 "$s_holder"
+	s_release
+}
+
 # Broken off, and begun again.
 breaks() {
 	local words when step tier=$1
@@ -638,6 +734,8 @@ everything() {
 	kinds run
 	in_use
 	remains view
+	orphans "$RUN/s" s
+	orphans_end
 	breaks view
 	names run
 	# What doesn't depend on who it is.
@@ -646,6 +744,10 @@ everything() {
 		more_kinds
 		stays
 		remains run
+		orphans "$RUN" s
+		orphans "$RUN/s/session.json" s
+		orphans "$RUN/s" "$W" recorded
+		orphans "$RUN/s" "$W"
 		breaks run
 		names view
 	fi

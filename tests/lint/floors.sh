@@ -47,7 +47,7 @@ floors() {
 		32 mountctl/gitask mountctl/jsonput
 		33 mountctl/attach mountctl/confine mountctl/holders
 		33 mountctl/doctor mountctl/join mountctl/mainstate
-		33 mountctl/plan mountctl/removal
+		33 mountctl/orphans mountctl/plan mountctl/removal
 		34 mountctl/baseline mountctl/ending mountctl/sessions
 		34 mountctl/stalelocks mountctl/unsaved
 		34 mountctl/denyplan mountctl/doctor_* mountctl/hook_policy
