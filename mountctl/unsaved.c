@@ -1,5 +1,6 @@
 #include "mountctl/unsaved.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include "fs/lib/cleanup.h"
+#include "fs/lib/gitpointer.h"
 #include "fs/lib/path.h"
+#include "fs/lib/spec.h"
 #include "mountctl/mainstate.h"
 #include "mountctl/output.h"
 
@@ -23,6 +26,7 @@ struct search {
 	const struct worktree_place *worktree;
 	const char *submodule; /* NULL: the worktree itself */
 	struct unsaved *unsaved;
+	struct strings *seen; /* git directories of submodules */
 	char **message;
 };
 
@@ -305,23 +309,23 @@ static int look_for_submodules(const struct search *search);
 static int look_for_module_commits(const struct search *search)
 {
 	autogitoutput struct git_output output = {0};
+	/* HEAD is among all, unless it is unborn. */
 	int r = GIT_ASK(&search->place, &output, search->message, "rev-list",
-			"--max-count=" COMMITS_MAX, "--pretty=oneline", "HEAD",
-			"--branches", "--tags", "--not", "--remotes");
+			"--max-count=" COMMITS_MAX, "--pretty=oneline",
+			"--exclude=refs/stash", "--all", "--not", "--remotes");
 
 	return r < 0 ? r : add_lines(search, UNSAVED_COMMIT, output.out, true);
 }
 
 static int look_into_module(const struct search *search)
 {
-	int r = look_for_operations(search);
+	int r = strings_add(search->seen, search->place.git_dir);
 
-	search->unsaved->has_submodules = true;
+	if (r == 0)
+		r = look_for_operations(search);
 	if (r == 0)
 		r = look_for_stash(search);
-	if (r == 0)
-		r = look_for_module_commits(search);
-	return r < 0 ? r : look_for_submodules(search);
+	return r < 0 ? r : look_for_module_commits(search);
 }
 
 /* Where W/PATH/.git leads, however it does: that is what would be removed. */
@@ -367,7 +371,8 @@ static int look_at_module(const struct search *search, const char *relative)
 	if (!path_starts_with(top, worktree->worktree, &name))
 		return -EINVAL;
 	inner.submodule = name;
-	return look_into_module(&inner);
+	r = look_into_module(&inner);
+	return r < 0 ? r : look_for_submodules(&inner);
 }
 
 /* Is there anything that says so, where the index is too long to be read? */
@@ -402,15 +407,85 @@ static int look_for_submodules(const struct search *search)
 	return r;
 }
 
+/*
+ * Submodules that nothing in the index leads to, or that aren't there: their
+ * git directories are left in modules/NAME, nested ones in
+ * modules/NAME/modules/NAME. A name may have slashes in it.
+ */
+
+static int look_into_each(const struct search *search, const char *path,
+			  const char *name);
+
+static int look_into_left(const struct search *search, const char *path,
+			  const char *name)
+{
+	autofree char *modules = path_join(path, "modules");
+	struct search inner = *search;
+	int r = 0;
+
+	if (!git_is_git_dir(path))
+		return look_into_each(search, path, name);
+	/* What its configuration calls the work tree may be gone. */
+	inner.place = (struct git_place){path, path};
+	inner.submodule = name;
+	if (!strings_contain(search->seen, path))
+		r = look_into_module(&inner);
+	if (r == 0 && !modules)
+		r = -ENOMEM;
+	return r < 0 ? r : look_into_each(search, modules, name);
+}
+
+/* Each directory in path; name: how what is found there begins, or NULL. */
+static int look_into_each(const struct search *search, const char *path,
+			  const char *name)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	autodir DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+	int r = 0;
+
+	if (!dir) {
+		r = -errno;
+		cleanup_fdp(&fd);
+		return r == -ENOENT || r == -ENOTDIR || r == -ELOOP
+			       ? 0
+			       : explain(r, search->message,
+					 "cannot look into '%s': %s", path,
+					 strerror(-r));
+	}
+	while (r == 0 && (entry = readdir(dir))) {
+		autofree char *below = NULL, *its_name = NULL;
+
+		if (!name_is_valid(entry->d_name))
+			continue;
+		below = path_join(path, entry->d_name);
+		its_name = name ? path_join(name, entry->d_name)
+				: strdup(entry->d_name);
+		if (!below || !its_name)
+			return -ENOMEM;
+		r = look_into_left(search, below, its_name);
+	}
+	return r;
+}
+
+static int look_for_left_modules(const struct search *search)
+{
+	autofree char *modules = path_join(search->place.git_dir, "modules");
+
+	return modules ? look_into_each(search, modules, NULL) : -ENOMEM;
+}
+
 int unsaved_look(const struct worktree_place *place,
 		 struct unsaved *ret_unsaved, char **message)
 {
 	struct unsaved unsaved = {0};
+	struct strings seen = {0};
 	struct search search = {
 		.place = {place->admin_dir,
 			  place->exists ? place->worktree : NULL},
 		.worktree = place,
 		.unsaved = &unsaved,
+		.seen = &seen,
 		.message = message,
 	};
 	int r = place->exists ? look_for_files(&search) : 0;
@@ -423,6 +498,9 @@ int unsaved_look(const struct worktree_place *place,
 		r = look_for_commits(&search);
 	if (r == 0 && place->exists)
 		r = look_for_submodules(&search);
+	if (r == 0)
+		r = look_for_left_modules(&search);
+	strings_release(&seen);
 	if (r < 0) {
 		unsaved_release(&unsaved);
 		return r;

@@ -11,7 +11,8 @@
  *               A repository that has fetched nothing from anywhere has no
  *               remotes: then, those that no other branch leads to
  *   submodule   the same of its submodules, whose git directories go with the
- *               worktree; a submodule's commits must be on a remote
+ *               worktree, also of those that aren't checked out (any more); a
+ *               submodule's commits must be on a remote
  *
  * Ignored files aren't work, as for `git worktree remove`. Branch and stash are
  * kept when a worktree is removed: each item says whether it would be lost.
@@ -34,7 +35,8 @@ enum unsaved_kind {
 
 struct unsaved_item {
 	enum unsaved_kind kind;
-	char *submodule; /* its path, or NULL: the worktree itself */
+	/* Its path, or name if it isn't there; NULL: the worktree itself. */
+	char *submodule;
 	/* A path; "rebase"; what the stash is called; "41cd... subject". */
 	char *what;
 	bool lost; /* by removing the worktree */
@@ -44,7 +46,6 @@ struct unsaved_item {
 struct unsaved {
 	struct unsaved_item *item; /* owned */
 	size_t n;
-	bool has_submodules; /* with something in them */
 };
 
 void unsaved_release(struct unsaved *unsaved);

@@ -212,8 +212,8 @@ for h in x["holders"]]' <<<"$T_STDOUT"
 # Each kind of work keeps the worktree; nothing of the session is touched then.
 # The rest is what json() makes of it.
 unsaved() {
-	local what=$1 kinds=$2 listed=$3 head
-	head=$(g "$W" rev-parse HEAD)
+	local what=$1 kinds=$2 listed=$3 head=wt
+	[ ! -d "$W" ] || head=$(g "$W" rev-parse HEAD)
 	t_run teardown "${T:-s}" --remove-worktree --json
 	same "$what: refused" "$T_STATUS" 3
 	same "$what: what is found" "$(found)" "($kinds, False, False)"
@@ -243,9 +243,28 @@ kinds() {
 	unsaved "$tier, a commit, no remote" "[('commit', None, False)]" ' mine'
 }
 
+# A commit SUBJECT in the repository DIR, made unless it is there.
+commits() {
+	[ -d "$1" ] || s_as git init -q -b main "$1"
+	g "$1" config user.name Tester
+	g "$1" config user.email tester@example.invalid
+	g "$1" commit -q --allow-empty -m "$2"
+}
+
+# W anew, with a submodule that has a commit of its own.
+submodule() {
+	fresh
+	commits "$BASE/sub" sub
+	g "$W" -c protocol.file.allow=always submodule --quiet add \
+		"$BASE/sub" "a sub"
+	g "$W" commit -q -m "a submodule"
+	g "$M" merge -q --ff-only wt
+	commits "$W/a sub" deep
+}
+
 # The same without a session in the way.
 more_kinds() {
-	local T sub
+	local T
 	fresh
 	T=$W
 	printf 'x\n' | s_as tee -a "$W/README.md" >/dev/null
@@ -314,19 +333,7 @@ more_kinds() {
 	ok "its .git is missing: by force" teardown "$W" --remove-worktree --force
 	gone "its .git is missing"
 
-	fresh
-	s_as git init -q -b main "$BASE/sub"
-	g "$BASE/sub" config user.name Tester
-	g "$BASE/sub" config user.email tester@example.invalid
-	g "$BASE/sub" commit -q --allow-empty -m sub
-	g "$W" -c protocol.file.allow=always submodule --quiet add \
-		"$BASE/sub" "a sub"
-	g "$W" commit -q -m "a submodule"
-	g "$M" merge -q --ff-only wt
-	sub="$W/a sub"
-	g "$sub" config user.name Tester
-	g "$sub" config user.email tester@example.invalid
-	g "$sub" commit -q --allow-empty -m deep
+	submodule
 	unsaved "a submodule" \
 		"[('changed', None, True), ('commit', 'a sub', True)]" ' deep'
 
@@ -340,6 +347,30 @@ more_kinds() {
 	g "$M" branch also wt
 	ok "a clean submodule: removed" teardown "$W" --remove-worktree
 	gone "a clean submodule"
+
+	submodule
+	g "$W" submodule --quiet deinit -f "a sub"
+	unsaved "a submodule that isn't checked out any more" \
+		"[('commit', 'a sub', True)]" "^\['[0-9a-f]* deep'\]$"
+
+	submodule
+	commits "$BASE/inner" inner
+	g "$W/a sub" -c protocol.file.allow=always submodule --quiet add \
+		"$BASE/inner" in/ner
+	g "$W/a sub" commit -q -m "a submodule of its own"
+	commits "$W/a sub/in/ner" deeper
+	g "$W/a sub" push -q origin HEAD:refs/heads/pushed
+	s_as rm -rf "$W"
+	unsaved "a submodule's, with the worktree gone" \
+		"[('commit', 'a sub/in/ner', True)]" "^\['[0-9a-f]* deeper'\]$"
+
+	submodule
+	g "$W/a sub" push -q origin HEAD:refs/heads/pushed
+	s_as git init -q --bare "$M/.git/worktrees/wt/modules/never/cloned"
+	s_as rm -rf "$W"
+	ok "a clean submodule, with the worktree gone: removed" teardown "$W" \
+		--remove-worktree
+	gone "a clean submodule, with the worktree gone"
 }
 
 # What stays, by force or not.
