@@ -309,30 +309,74 @@ static int add_change(struct main_changes *changes, const char *name,
 	return 0;
 }
 
-int main_state_compare_branches(const struct main_state *before,
-				const struct main_state *after,
-				wanted_fn *wanted, const void *data,
-				struct main_changes *ret_changes)
+/* Something of a state. It has changed if its value or its stamp has. */
+struct entry {
+	const char *name; /* NULL: there is none any more */
+	const char *value;
+	const char *stamp;
+};
+
+typedef struct entry entry_fn(const struct main_state *state, size_t i);
+
+static struct entry branch_entry(const struct main_state *state, size_t i)
+{
+	if (i >= state->n_branches)
+		return (struct entry){0};
+	return (struct entry){
+		.name = state->branches[i].name,
+		.value = state->branches[i].commit,
+		.stamp = "",
+	};
+}
+
+static struct entry file_entry(const struct main_state *state, size_t i)
+{
+	if (i >= state->n_files)
+		return (struct entry){0};
+	return (struct entry){
+		.name = state->files[i].path,
+		.value = state->files[i].state,
+		.stamp = state->files[i].stamp,
+	};
+}
+
+/* Which comes first. */
+static int compare_names(const struct entry *x, const struct entry *y)
+{
+	if (!x->name || !y->name)
+		return x->name ? -1 : 1;
+	return strcmp(x->name, y->name);
+}
+
+static bool is_same(const struct entry *x, const struct entry *y)
+{
+	return strcmp(x->value, y->value) == 0 &&
+	       strcmp(x->stamp, y->stamp) == 0;
+}
+
+/* Both are in the order of their names. */
+static int compare(const struct main_state *before,
+		   const struct main_state *after, entry_fn *entry,
+		   wanted_fn *wanted, const void *data,
+		   struct main_changes *ret_changes)
 {
 	struct main_changes changes = {0};
+	struct entry x = entry(before, 0), y = entry(after, 0);
 	size_t i = 0, k = 0;
 	int r = 0;
 
-	while (r == 0 && (i < before->n_branches || k < after->n_branches)) {
-		const struct branch *x = &before->branches[i];
-		const struct branch *y = &after->branches[k];
-		int order = i == before->n_branches  ? 1
-			    : k == after->n_branches ? -1
-						     : strcmp(x->name, y->name);
-		const char *name = order <= 0 ? x->name : y->name;
+	while (r == 0 && (x.name || y.name)) {
+		int order = compare_names(&x, &y);
+		const char *name = order <= 0 ? x.name : y.name;
 
-		if (wanted(name, data) &&
-		    (order != 0 || strcmp(x->commit, y->commit) != 0))
+		if (wanted(name, data) && (order != 0 || !is_same(&x, &y)))
 			r = add_change(&changes, name,
-				       order <= 0 ? x->commit : NULL,
-				       order >= 0 ? y->commit : NULL);
-		i += order <= 0;
-		k += order >= 0;
+				       order <= 0 ? x.value : NULL,
+				       order >= 0 ? y.value : NULL);
+		if (order <= 0)
+			x = entry(before, ++i);
+		if (order >= 0)
+			y = entry(after, ++k);
 	}
 	if (r < 0)
 		main_changes_release(&changes);
@@ -341,41 +385,19 @@ int main_state_compare_branches(const struct main_state *before,
 	return r;
 }
 
-static bool is_same_file(const struct changed_file *x,
-			 const struct changed_file *y)
+int main_state_compare_branches(const struct main_state *before,
+				const struct main_state *after,
+				wanted_fn *wanted, const void *data,
+				struct main_changes *ret_changes)
 {
-	return strcmp(x->state, y->state) == 0 &&
-	       strcmp(x->stamp, y->stamp) == 0;
+	return compare(before, after, branch_entry, wanted, data, ret_changes);
 }
 
 int main_state_compare_files(const struct main_state *before,
 			     const struct main_state *after, wanted_fn *wanted,
 			     const void *data, struct main_changes *ret_changes)
 {
-	struct main_changes changes = {0};
-	size_t i = 0, k = 0;
-	int r = 0;
-
-	while (r == 0 && (i < before->n_files || k < after->n_files)) {
-		const struct changed_file *x = &before->files[i];
-		const struct changed_file *y = &after->files[k];
-		int order = i == before->n_files  ? 1
-			    : k == after->n_files ? -1
-						  : strcmp(x->path, y->path);
-		const char *path = order <= 0 ? x->path : y->path;
-
-		if (wanted(path, data) && (order != 0 || !is_same_file(x, y)))
-			r = add_change(&changes, path,
-				       order <= 0 ? x->state : NULL,
-				       order >= 0 ? y->state : NULL);
-		i += order <= 0;
-		k += order >= 0;
-	}
-	if (r < 0)
-		main_changes_release(&changes);
-	else
-		*ret_changes = changes;
-	return r;
+	return compare(before, after, file_entry, wanted, data, ret_changes);
 }
 
 /*
