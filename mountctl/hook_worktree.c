@@ -14,6 +14,7 @@
 #include "fs/lib/gitrepo.h"
 #include "fs/lib/gitrun.h"
 #include "fs/lib/path.h"
+#include "mountctl/makedir.h"
 #include "mountctl/output.h"
 #include "mountctl/resolve.h"
 
@@ -141,28 +142,6 @@ static int add_worktree(const char *top, const char *path, const char *name,
  * Copies of what isn't tracked.
  */
 
-/* The directory of a relative path beneath dirfd, made where it is missing. */
-static int make_parent(int dirfd, const char *relative)
-{
-	autofd int fd = open_dir_beneath(dirfd, "");
-
-	while (fd >= 0 && strchr(relative, '/')) {
-		size_t length = strcspn(relative, "/");
-		autofree char *name = strndup(relative, length);
-		int next;
-
-		if (!name)
-			return -ENOMEM;
-		if (mkdirat(fd, name, 0777) < 0 && errno != EEXIST)
-			return -errno;
-		next = open_dir_beneath(fd, name);
-		close(fd);
-		fd = next;
-		relative += length + 1;
-	}
-	return take_fd(&fd);
-}
-
 static int copy_bytes(int from, int to)
 {
 	ssize_t n;
@@ -205,16 +184,16 @@ static int copy_entry(int from_dir, int to_dir, const char *name)
 
 static int copy_file(int from_top, int to_top, const char *relative)
 {
-	autofree char *above = path_dirname(relative);
+	autofree char *dir =
+		strchr(relative, '/') ? path_dirname(relative) : strdup("");
 	autofd int from_dir = -1, to_dir = -1;
 
-	if (!above)
+	if (!dir)
 		return -ENOMEM;
-	from_dir =
-		open_dir_beneath(from_top, strchr(relative, '/') ? above : "");
+	from_dir = open_dir_beneath(from_top, dir);
 	if (from_dir < 0)
 		return from_dir;
-	to_dir = make_parent(to_top, relative);
+	to_dir = make_dir_beneath(to_top, dir);
 	if (to_dir < 0)
 		return to_dir;
 	return copy_entry(from_dir, to_dir, path_basename(relative));

@@ -10,6 +10,7 @@
 #include "fs/lib/cleanup.h"
 #include "fs/lib/fileio.h"
 #include "fs/lib/path.h"
+#include "mountctl/makedir.h"
 #include "mountctl/output.h"
 
 #define MAX_SIZE (4u << 20)
@@ -86,29 +87,15 @@ static int open_directory(struct settings_file *file)
 	return 0;
 }
 
-/* The directories that are missing, the last one opened. */
+/* With the directories that are missing. */
 static int make_directory(struct settings_file *file)
 {
-	autofd int fd = open_base(file);
-	const char *rest = file->beneath;
+	autofd int base = open_base(file);
+	int fd = base < 0 ? base : make_dir_beneath(base, file->beneath);
 
-	while (fd >= 0 && *rest) {
-		size_t length = strcspn(rest, "/");
-		autofree char *name = strndup(rest, length);
-		int next;
-
-		if (!name)
-			return -ENOMEM;
-		if (mkdirat(fd, name, 0777) < 0 && errno != EEXIST)
-			return -errno;
-		next = open_dir_beneath(fd, name);
-		close(fd);
-		fd = next;
-		rest += length + (rest[length] == '/');
-	}
 	if (fd < 0)
 		return fd;
-	file->dir_fd = take_fd(&fd);
+	file->dir_fd = fd;
 	return 0;
 }
 

@@ -35,7 +35,7 @@ floors() {
 		30 mountctl/command mountctl/links
 		30 mountctl/trial
 		31 mountctl/aliases mountctl/mountapi mountctl/output
-		31 mountctl/treeremove
+		31 mountctl/makedir mountctl/treeremove
 		32 mountctl/control mountctl/cover mountctl/descriptors
 		32 mountctl/environment mountctl/gitrules mountctl/layout
 		32 mountctl/logline mountctl/mounts mountctl/namespace
