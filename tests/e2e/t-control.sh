@@ -208,9 +208,7 @@ subscribed() {
 # Nothing in the session leads to the socket.
 kept_out() {
 	local pid socket=$RUN/$session/control.sock inside=(s_in "$session")
-	pid=$(s_mountctl status "$session" --json |
-		python3 -c 'import json, sys
-print(json.load(sys.stdin)["pid"])')
+	pid=$(s_server "$session")
 	cat >"$BASE/dial.py" <<-'PYTHON'
 		import socket, sys
 		sock = socket.socket(socket.AF_UNIX)

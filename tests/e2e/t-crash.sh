@@ -13,11 +13,6 @@ t_user_make || exit 1
 RANDOM=${T_SEED:=$RANDOM}
 load=$T_SRC/tests/support/crashload.py
 
-fs_pid() {
-	s_mountctl status crash --json |
-		python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
-}
-
 workers() {
 	pgrep -f "crashload.py .*$BASE/done"
 }
@@ -49,7 +44,7 @@ starts() {
 
 kills() {
 	local pid
-	pid=$(fs_pid 2>/dev/null)
+	pid=$(s_server crash 2>/dev/null)
 	case $1 in
 	filesystem) kill -KILL "$pid" ;;
 	command) kill_workers ;;

@@ -22,14 +22,8 @@ reason() {
 			END { if (!found) print "-" }'
 }
 
-pid_of() {
-	s_mountctl status "$1" --json |
-		sed -n 's/^[[:space:]]*"pid":[[:space:]]*\([0-9]*\),$/\1/p' |
-		head -n 1
-}
-
 ours() {
-	echo "worktreefs session $1 (pid $(pid_of "$1"))"
+	echo "worktreefs session $1 (pid $(s_server "$1"))"
 }
 
 # shellcheck disable=SC2317 # called by t_wait
@@ -156,14 +150,14 @@ killed() {
 
 	in_w mount >"$T_SCRATCH/$who.out" 2>&1 || t_fail "mount"
 	text=$(reason)
-	kill_server "$(pid_of wt)"
+	kill_server "$(s_server wt)"
 	t_is "$who: killed: the lock is left" "$(reason)" "$text"
 	t_ok "$who: killed: list" s_mountctl list
 	t_ok "$who: killed: unmount clears it away" s_mountctl unmount wt
 	t_is "$who: killed: unlocked" "$(reason)" -
 
 	in_w mount >"$T_SCRATCH/$who.out" 2>&1 || t_fail "mount"
-	kill_server "$(pid_of wt)"
+	kill_server "$(s_server wt)"
 	t_ok "$who: killed: mount once more" in_w mount
 	locked_by "$who: killed: locked anew" wt
 	t_ok "$who: killed: unmount" s_mountctl unmount wt
@@ -172,7 +166,7 @@ killed() {
 	s_hold wt
 	locked_by "$who: killed run: locked" wt
 	text=$(reason)
-	pid=$(pid_of wt)
+	pid=$(s_server wt)
 	kill_server "$pid"
 	s_end "$s_holder"
 	t_is "$who: killed run: the lock is left" "$(reason)" "$text"
@@ -180,7 +174,7 @@ killed() {
 	t_ok "$who: killed run: unlocked" t_wait 5 is_unlocked
 
 	s_hold wt
-	kill_server "$(pid_of wt)"
+	kill_server "$(s_server wt)"
 	s_end "$s_holder"
 	s_hold another
 	locked_by "$who: killed run: another session takes it over" another

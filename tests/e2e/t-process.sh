@@ -135,15 +135,6 @@ text
 $said"
 }
 
-fs_pid() {
-	s_mountctl status "$1" --json |
-		python3 -c 'import json, sys; print(json.load(sys.stdin)["pid"])'
-}
-
-is_gone() {
-	[ ! -e "/proc/$1" ] || grep -q '^State:.*Z' "/proc/$1/status"
-}
-
 is_stopped() {
 	grep -q '^State:.*[Tt] ' "/proc/$1/status"
 }
@@ -162,7 +153,7 @@ stop() {
 waits_and_goes_on() {
 	local pid reader
 	s_hold patient --watchdog 100
-	pid=$(fs_pid patient)
+	pid=$(s_server patient)
 	t_defer resume "$pid"
 	stop "$pid"
 	s_in patient cat "$M/README.md" >"$BASE/read" 2>&1 &
@@ -205,11 +196,11 @@ watched() {
 	(cd "$W" && exec "$@" python3 -c "$held" "${at:-$M}" "${at:-$M}/wt" \
 		<>"$BASE/ask" >"$BASE/held" 2>&1) &
 	t_wait 60 grep -q open "$BASE/held" || t_diag "$(cat "$BASE/held")"
-	pid=$(fs_pid wt)
+	pid=$(s_server wt)
 	t_defer resume "$pid"
 	stop "$pid"
 	echo >"$BASE/ask"
-	ok "$how: the watchdog ends a stopped process" t_wait 60 is_gone "$pid"
+	ok "$how: the watchdog ends a stopped process" t_wait 60 s_is_dead "$pid"
 	wait $!
 	same "$how: everybody who waited hears of it" \
 		"$(sort -u <"$BASE/held" | tr '\n' ' ')" "error open "
@@ -261,9 +252,9 @@ waits_for_lock() {
 ends_at_a_signal() {
 	local pid
 	ok "mount" s_mountctl mount --main "$M" --worktree "$W"
-	pid=$(fs_pid wt)
+	pid=$(s_server wt)
 	kill -TERM "$pid"
-	ok "a signal ends the process" t_wait 30 is_gone "$pid"
+	ok "a signal ends the process" t_wait 30 s_is_dead "$pid"
 	t_like "$who: which it says" "$(cat "$STATE/wt/worktreefs.log")" \
 		"ends: signal 15"
 	s_clear "and nothing is left"

@@ -56,20 +56,11 @@ starts() {
 	t_wait 60 recorded "$name" || t_diag "no state is recorded of $name"
 }
 
-server_of() {
-	s_mountctl status "$1" --json | json 'x["pid"]'
-}
-
-is_dead() {
-	! kill -0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' \
-		"/proc/$1/status"
-}
-
 kills() {
 	local pid
-	pid=$(server_of "$1")
+	pid=$(s_server "$1")
 	kill -KILL "$pid"
-	t_wait 10 is_dead "$pid"
+	t_wait 10 s_is_dead "$pid"
 }
 
 prune() {
@@ -141,7 +132,7 @@ without_records() {
 	ok "by hand: it answers" s_as test -f "$BASE/by hand/README.md"
 	server=$(server_at "$BASE/by hand")
 	kill -KILL "$server"
-	t_wait 10 is_dead "$server"
+	t_wait 10 s_is_dead "$server"
 	same "by hand: killed" "$(found)" "([], ['BASE/by hand'], [])"
 	s_clear "by hand: all is cleared away"
 
@@ -204,7 +195,7 @@ stuck() {
 	local pid command
 	fresh
 	starts view s --watchdog 0
-	pid=$(server_of s)
+	pid=$(s_server s)
 	kill -STOP "$pid"
 	for command in "list" "list --json" "status s" "status s --stray" \
 		"log s" "why -n s $M/README.md" "prune --dry-run"; do
@@ -239,7 +230,7 @@ others() {
 	"$T_WORKTREEFS" "$M" "$BASE/theirs" -o "ro=$M"
 	theirs=$(server_at "$BASE/theirs")
 	kill -KILL "$theirs"
-	t_wait 10 is_dead "$theirs"
+	t_wait 10 s_is_dead "$theirs"
 	same "a dead view of somebody else's" "$(found)" "([], [], [])"
 	t_ok "$who: it is there" grep -qF " $BASE/theirs " /proc/self/mountinfo
 	umount "$BASE/theirs"

@@ -503,20 +503,11 @@ s_uses() {
 	[ "$(readlink "/proc/$1/cwd")" = "$V" ]
 }
 
-server_of() {
-	s_mountctl status "$1" --json | json 'x["pid"]'
-}
-
-is_dead() {
-	! kill -0 "$1" 2>/dev/null || grep -q '^State:[[:space:]]*Z' \
-		"/proc/$1/status"
-}
-
 kills_server() {
 	local pid
-	pid=$(server_of s)
+	pid=$(s_server s)
 	kill -KILL "$pid"
-	t_wait 10 is_dead "$pid"
+	t_wait 10 s_is_dead "$pid"
 }
 
 # Whatever is missing.
@@ -622,7 +613,7 @@ orphans() {
 	t_wait 10 test -e "$W/ready"
 	t_wait 20 recorded s
 	s_as rm "$W/ready"
-	server=$(server_of s)
+	server=$(s_server s)
 	# One that is about to start has no record either.
 	[ "$missing" != "$RUN/s/session.json" ] || sleep 3
 	s_as rm -r "$missing"
@@ -642,7 +633,7 @@ orphans() {
 	fi
 	ok "$what: it lives" kill -0 "$holder" "$server"
 	ok "$what: lazily" teardown "$operand" --lazy --remove-worktree
-	t_wait 10 is_dead "$server"
+	t_wait 10 s_is_dead "$server"
 	ok "$what: its process is left alone" kill -0 "$holder"
 	kill -KILL "$holder"
 	gone "$what"

@@ -19,7 +19,9 @@
 #                           s_release; its process is $s_holder
 #   s_in NAME COMMAND...    runs a command in it
 #   s_records               names of the sessions that have a record
-#   s_processes [NAME]      pids of live filesystem processes of who acts
+#   s_processes             pids of live filesystem processes of who acts
+#   s_server NAME           prints the pid of a session's filesystem process
+#   s_is_dead PID           for t_wait: that process is gone, or nearly
 #   s_clear NAME            a point: no record, no process, no mount is left
 #   s_mounts                the host's mount table, without what isn't ours
 
@@ -121,6 +123,17 @@ s_processes() {
 			grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" ||
 				echo "$pid"
 		done
+} 2>/dev/null
+
+s_server() {
+	s_mountctl status "$1" --json |
+		sed -n 's/^[[:space:]]*"pid":[[:space:]]*\([0-9]*\),$/\1/p' |
+		head -n 1
+}
+
+s_is_dead() {
+	[ ! -e "/proc/$1" ] || grep -q '^State:[[:space:]]*Z' \
+		"/proc/$1/status"
 } 2>/dev/null
 
 s_mounts() {
