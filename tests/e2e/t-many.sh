@@ -12,6 +12,9 @@
 t_need git fusermount3
 t_user_make || exit 1
 
+# For all commits of eight at once, in seconds.
+limit=$((1000 + 20 * ${T_COMMITS:-4}))
+
 same() {
 	t_is "$who: $1" "$2" "$3"
 }
@@ -44,7 +47,7 @@ users=$waiting'
 starts() {
 	local n=$1
 	local words=(env "BASE=$BASE" "NAME=s$n" "COMMITS=${T_COMMITS:-4}"
-		timeout -k 5 1000)
+		timeout -k 5 "$limit")
 	(cd "$BASE/s$n" && exec "${as[@]}" "${words[@]}" "$T_MOUNTCTL" run \
 		--native "$([ $((n % 2)) = 0 ] && echo auto || echo none)" -- \
 		bash -c "$commits") </dev/null >"$BASE/out-s$n" 2>&1 &
@@ -70,7 +73,7 @@ eight_at_once() {
 		s_as git -C "$M" worktree add -q -b "s$n" "$BASE/s$n" || exit 1
 	done
 	rm -f "$BASE/over"
-	(cd "$M" && exec "${as[@]}" env "BASE=$BASE" timeout -k 5 1000 \
+	(cd "$M" && exec "${as[@]}" env "BASE=$BASE" timeout -k 5 "$limit" \
 		bash -c "$users") </dev/null >"$BASE/out-user" 2>&1 &
 	user=$!
 	t_defer s_end "$user"
