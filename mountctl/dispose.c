@@ -205,6 +205,47 @@ static int end_mounts(const struct disposal *d)
 	return status;
 }
 
+/* Is it of a session that has a record here? */
+static bool is_recorded(const struct disposal *d, pid_t pid)
+{
+	for (size_t i = 0; i < d->sessions->n; i++) {
+		const struct record *record = &d->sessions->record[i];
+
+		if (record->live && record->pid == pid)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What isn't found isn't ended: a session that lives with another runtime
+ * directory, or in another mount namespace, has its lock on the worktree. (One
+ * that is just ending takes it away.)
+ */
+static int check_lock(const struct disposal *d)
+{
+	const struct remains *remains = d->remains;
+	int64_t deadline = now_ms() + UNLOCK_MS;
+	pid_t pid;
+
+	if (!remains->has_repo || !remains->admin_dir)
+		return STATUS_OK;
+	while (worktree_lock_holder(remains->repo.git_dir, remains->admin_dir,
+				    &pid) > 0 &&
+	       !is_recorded(d, pid)) {
+		if (now_ms() >= deadline) {
+			say("a session works in '%s' that can't be seen from "
+			    "here: its filesystem process is %ld; it has "
+			    "another XDG_RUNTIME_DIR, or is of another "
+			    "namespace",
+			    remains->worktree, (long)pid);
+			return STATUS_FAILURE;
+		}
+		sleep_ms(PAUSE_MS);
+	}
+	return STATUS_OK;
+}
+
 static int end(struct disposal *d)
 {
 	const struct remains *remains = d->remains;
@@ -217,6 +258,8 @@ static int end(struct disposal *d)
 		status = dismiss_unreadable(remains->name);
 	if (status == STATUS_OK && !remains->record)
 		status = end_mounts(d);
+	if (status == STATUS_OK && !remains->record)
+		status = check_lock(d);
 	d->ended = status == STATUS_OK;
 	if (!d->ended && d->remove)
 		say("'%s' stays, too", remains->worktree);

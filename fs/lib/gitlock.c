@@ -93,16 +93,24 @@ static bool is_server(pid_t pid)
 	       strcmp(comm, "worktreefs\n") == 0;
 }
 
-/* Is the lock with this reason one of a session that is gone? */
-static bool is_left_over(const char *reason)
+/* The pid in the reason of a lock of ours, or 0 for any other lock. */
+static pid_t pid_of(const char *reason)
 {
 	int pid, end = 0;
 
 	if (sscanf(reason, "worktreefs session %*s (pid %d)%n", &pid, &end) !=
 		    1 ||
 	    end == 0 || strcmp(reason + end, "\n") != 0)
-		return false;
-	return !is_server(pid);
+		return 0;
+	return pid;
+}
+
+/* Is the lock with this reason one of a session that is gone? */
+static bool is_left_over(const char *reason)
+{
+	pid_t pid = pid_of(reason);
+
+	return pid && !is_server(pid);
 }
 
 /* -EEXIST: there is one. */
@@ -212,18 +220,44 @@ int worktree_unlock(const struct record *record)
 	return r;
 }
 
+/* 1 with the admin directory and the lock's text, 0: no lock, or -errno. */
+static int read_lock(const char *git_dir, const char *admin_dir, int *ret_admin,
+		     char **ret_reason)
+{
+	autofd int admin = -1;
+	int r = open_admin(git_dir, admin_dir, &admin);
+
+	if (r == 0)
+		r = read_file_at(admin, LOCK_NAME, LOCK_MAX, ret_reason, NULL);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	*ret_admin = take_fd(&admin);
+	return 1;
+}
+
+int worktree_lock_holder(const char *git_dir, const char *admin_dir,
+			 pid_t *ret_pid)
+{
+	autofd int admin = -1;
+	autofree char *reason = NULL;
+	int r = read_lock(git_dir, admin_dir, &admin, &reason);
+
+	if (r <= 0)
+		return r;
+	*ret_pid = pid_of(reason);
+	return *ret_pid && is_server(*ret_pid);
+}
+
 /* 1 with the admin directory and the lock's reason, 0, or -errno. */
 static int find_left_over(const char *git_dir, const char *admin_dir,
 			  int *ret_admin, char **ret_reason)
 {
 	autofd int admin = -1;
 	autofree char *reason = NULL;
-	int r = open_admin(git_dir, admin_dir, &admin);
+	int r = read_lock(git_dir, admin_dir, &admin, &reason);
 
-	if (r == 0)
-		r = read_file_at(admin, LOCK_NAME, LOCK_MAX, &reason, NULL);
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+	if (r <= 0)
+		return r;
 	if (!is_left_over(reason))
 		return 0;
 	reason[strcspn(reason, "\n")] = '\0';

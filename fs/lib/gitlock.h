@@ -50,7 +50,14 @@ int worktree_unlock(const struct record *record);
  */
 int worktree_lock_left(const char *git_dir, const char *admin_dir,
 		       char **ret_reason);
-/* Takes such a lock away. 1: there was one; 0; -errno. */
+/*
+ * Is it locked by one whose filesystem process lives? 1 with that one's pid; 0;
+ * -errno.
+ */
+int worktree_lock_holder(const char *git_dir, const char *admin_dir,
+			 pid_t *ret_pid);
+/* Takes a lock away whose filesystem process is gone. 1: there was one; 0;
+ * -errno. */
 int worktree_unlock_left(const char *git_dir, const char *admin_dir);
 
 #endif

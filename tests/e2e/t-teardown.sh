@@ -641,6 +641,7 @@ orphans() {
 
 # The same where it is asked to end, and does.
 orphans_end() {
+	local first
 	fresh
 	s_hold s
 	t_wait 20 recorded s
@@ -686,8 +687,17 @@ orphans_end() {
 		XDG_RUNTIME_DIR="$BASE" "$T_MOUNTCTL" teardown s \
 		--remove-worktree
 	like "another runtime directory's: who has it" "$T_STDERR" \
-		"worktreefs session s"
-	ok "another runtime directory's: it lives" kill -0 "$s_holder"
+		"works in '$W'.* $(s_server s)"
+	fails 1 "another runtime directory's, to be ended only" s_as env \
+		XDG_RUNTIME_DIR="$BASE" "$T_MOUNTCTL" teardown s
+	same "another runtime directory's: that isn't claimed" "$T_STDOUT" \
+		"$(grep -v '^ended' <<<"$T_STDOUT")"
+	ok "another runtime directory's: it lives still" kill -0 "$s_holder"
+	first=$s_holder
+	s_hold t
+	s_end "$s_holder"
+	ok "with another session in the same worktree" teardown t
+	s_holder=$first
 	s_release
 }
 
