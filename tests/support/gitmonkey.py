@@ -8,6 +8,7 @@ Prints how many operations passed, and how many failed with which errno.
 import collections
 import ctypes
 import errno
+import faulthandler
 import mmap
 import os
 import random
@@ -171,6 +172,8 @@ OPERATIONS = [
 
 held = []
 counts = collections.Counter()
+# Where it hangs, if it does.
+faulthandler.dump_traceback_later(float(sys.argv[3]) + 10, exit=True)
 end = time.monotonic() + float(sys.argv[3])
 for _ in range(int(sys.argv[2])):
     if time.monotonic() > end:
