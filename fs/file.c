@@ -1,6 +1,7 @@
 #include "fs/file.h"
 
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "fs/content.h"
@@ -46,6 +47,10 @@ static void file_free(struct file *file)
 {
 	struct inode *inode = file->inode;
 
+	/* The kernel may go on using what is open for other handles, see
+	 * passthrough.h: the lock doesn't go with the descriptor then. */
+	if (file->locked)
+		flock(file->fd, LOCK_UN);
 	if (file->fd >= 0)
 		close(file->fd);
 	if (file->content)

@@ -21,6 +21,7 @@ struct file {
 	bool counted_plain;
 	bool appends_only; /* whatever the offset, see guard.h */
 	bool mapped;	   /* written through a mapping */
+	bool locked;	   /* atomic: a lock was taken through it once */
 	unsigned int refs; /* protected by the table's lock */
 	struct file *next; /* of the inode; protected by the table's lock */
 };

@@ -337,6 +337,8 @@ static bool brings_news(const struct waiter *waiter)
 
 static void reply_lock(const struct waiter *waiter, int r)
 {
+	if (r == 0 && !waiter->owner)
+		__atomic_store_n(&waiter->file->locked, true, __ATOMIC_RELAXED);
 	if (r == 0 && brings_news(waiter))
 		notify_inode_and_reply(
 			waiter->view, waiter->file->inode->nodeid, waiter->req);

@@ -10,7 +10,7 @@ t_need python3
 t_user_make || exit 1
 
 cat >"$T_SCRATCH/opens.py" <<'PYTHON'
-import mmap, os, sys
+import fcntl, mmap, os, sys, time
 
 def write(fd, text, at=0):
     assert os.pwrite(fd, text, at) == len(text)
@@ -66,6 +66,25 @@ def appended():
         os.write(b, b"b")
     assert read(reader, 100) == b"old!" + b"ab" * 4, read(reader, 100)
 
+def locked():
+    """A lock goes with its handle, also while others are open."""
+    name = fresh("locked")
+    a, b = (os.open(name, os.O_RDWR) for i in range(2))
+    fcntl.flock(a, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(b, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        raise AssertionError("two have it")
+    except BlockingIOError:
+        pass
+    os.close(a)
+    end = time.monotonic() + 10
+    while True:
+        try:
+            return fcntl.flock(b, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            assert time.monotonic() < end, "nobody has it"
+            time.sleep(0.01)
+
 os.chdir(sys.argv[2])
 os.umask(0)
 small, large = 4, 1 << 20
@@ -77,6 +96,7 @@ small, large = 4, 1 << 20
     "mapped": lambda: mapped(4096) or mapped(large),
     "without a name": temporary,
     "appended": appended,
+    "locked": locked,
 }[sys.argv[1]]()
 PYTHON
 chmod 755 "$T_SCRATCH" "$T_SCRATCH/opens.py"
@@ -101,7 +121,7 @@ check() {
 		"$dir/src" "$dir/mnt"
 	for way in "small, reader first" "small, writer first" \
 		"large, reader first" "large, writer first" \
-		"mapped" "without a name" "appended"; do
+		"mapped" "without a name" "appended" "locked"; do
 		t_ok "$who: $way" "$@" timeout 20 python3 \
 			"$T_SCRATCH/opens.py" "$way" "$dir/mnt"
 	done
