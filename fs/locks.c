@@ -491,6 +491,26 @@ static pid_t find_holder(const struct inode *inode, uint64_t asking,
 	return 0;
 }
 
+/* What is in the way and stays there, see RELEASE_TRIES. 0 or -errno. */
+static int get_record(const struct lock_owner *owner, struct flock *lock)
+{
+	const struct timespec pause = {.tv_nsec = RELEASE_PAUSE};
+	struct flock found;
+
+	for (int i = 0; i < RELEASE_TRIES; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		found = *lock;
+		found.l_pid = 0; /* as the command wants it */
+		if (fcntl(owner->fd, F_OFD_GETLK, &found) < 0)
+			return -errno;
+		if (found.l_type == F_UNLCK)
+			break;
+	}
+	*lock = found;
+	return 0;
+}
+
 static int do_getlk(struct file *file, uint64_t asking, struct flock *lock)
 {
 	struct lock_owner *owner;
@@ -501,9 +521,7 @@ static int do_getlk(struct file *file, uint64_t asking, struct flock *lock)
 	pthread_mutex_unlock(&locks.lock);
 	if (r < 0)
 		return r;
-	lock->l_pid = 0;
-	if (fcntl(owner->fd, F_OFD_GETLK, lock) < 0)
-		r = -errno;
+	r = get_record(owner, lock);
 	pthread_mutex_lock(&locks.lock);
 	/* The kernel names no holder of such a lock: -1. */
 	if (r == 0 && lock->l_type != F_UNLCK && lock->l_pid <= 0)
