@@ -186,11 +186,13 @@ both() {
 	shift
 	for path in "$@"; do
 		theirs=no ours=no
-		! by_bubblewrap "${lists[@]}" -- touch "$path" 2>/dev/null ||
+		! by_bubblewrap "${lists[@]}" -- touch "$path" 2>"$BASE/theirs" ||
 			theirs=yes
-		! sandbox "${lists[@]}" -- touch "$path" 2>/dev/null || ours=yes
+		! sandbox "${lists[@]}" -- touch "$path" 2>"$BASE/ours" ||
+			ours=yes
 		t_is "$who: side by side: ${lists[*]//"$BASE/"/}:" \
-			"${path#"$BASE/"} $ours" "${path#"$BASE/"} $theirs"
+			"${path#"$BASE/"} $ours" "${path#"$BASE/"} $theirs" ||
+			t_diag "$(cat "$BASE/theirs" "$BASE/ours")"
 	done
 }
 
