@@ -98,9 +98,10 @@ static size_t bucket_of(pid_t pid, enum policy_op op, const char *path)
 
 /*
  * Reads the start of a file of /proc/PID. One open, read and close: it is in
- * the way of the request, and system calls are what it costs.
+ * the way of the request, and system calls are what it costs. How many bytes
+ * there are before the NUL that is added, or -1.
  */
-static bool read_start(pid_t pid, const char *name, char *buf, size_t size)
+static ssize_t read_start(pid_t pid, const char *name, char *buf, size_t size)
 {
 	autofd int fd = -1;
 	char path[64];
@@ -109,10 +110,9 @@ static bool read_start(pid_t pid, const char *name, char *buf, size_t size)
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, buf, size - 1);
-	if (n < 0)
-		return false;
-	buf[n] = '\0';
-	return true;
+	if (n >= 0)
+		buf[n] = '\0';
+	return n;
 }
 
 /*
@@ -123,7 +123,7 @@ static char *process_name(pid_t pid)
 {
 	char name[64];
 
-	if (!read_start(pid, "comm", name, sizeof(name)))
+	if (read_start(pid, "comm", name, sizeof(name)) < 0)
 		return NULL;
 	name[strcspn(name, "\n")] = '\0';
 	return strdup(name);
@@ -141,7 +141,7 @@ static void look_up_process(struct line *line)
 	int pid;
 
 	if (line->pid <= 0 ||
-	    !read_start(line->pid, "status", buf, sizeof(buf)))
+	    read_start(line->pid, "status", buf, sizeof(buf)) < 0)
 		return;
 	field = strstr(buf, "\nTgid:");
 	if (field && sscanf(field, "\nTgid: %d", &pid) == 1)
@@ -173,17 +173,12 @@ static const char *git_command(const char *args, size_t size)
 static bool asks_for_optional_lock(pid_t pid)
 {
 	static const char *const commands[] = {"status", "diff", "describe"};
-	char path[64], args[4096];
-	autofd int fd = -1;
+	char args[4096];
 	const char *command;
-	ssize_t n;
+	ssize_t n = read_start(pid, "cmdline", args, sizeof(args));
 
-	snprintf(path, sizeof(path), "/proc/%d/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, args, sizeof(args) - 1);
 	if (n < 0)
 		return false;
-	args[n] = '\0';
 	command = git_command(args, (size_t)n);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (strcmp(commands[i], command) == 0)

@@ -246,20 +246,25 @@ static int check_lock(const struct disposal *d)
 	return STATUS_OK;
 }
 
+static int end_unrecorded(const struct disposal *d)
+{
+	int status = d->remains->unreadable
+			     ? dismiss_unreadable(d->remains->name)
+			     : STATUS_OK;
+
+	if (status == STATUS_OK)
+		status = end_mounts(d);
+	return status == STATUS_OK ? check_lock(d) : status;
+}
+
 static int end(struct disposal *d)
 {
 	const struct remains *remains = d->remains;
-	int status = STATUS_OK;
+	int status = remains->record
+			     ? dismiss_record(d->sessions, remains->record,
+					      &d->dismissal)
+			     : end_unrecorded(d);
 
-	if (remains->record)
-		status = dismiss_record(d->sessions, remains->record,
-					&d->dismissal);
-	else if (remains->unreadable)
-		status = dismiss_unreadable(remains->name);
-	if (status == STATUS_OK && !remains->record)
-		status = end_mounts(d);
-	if (status == STATUS_OK && !remains->record)
-		status = check_lock(d);
 	d->ended = status == STATUS_OK;
 	if (!d->ended && d->remove)
 		say("'%s' stays, too", remains->worktree);
@@ -325,7 +330,7 @@ static int remove_worktree(struct disposal *d)
 	if (r < 0)
 		return fail_message(r, message);
 	d->removed = true;
-	if (d->leaves_kept && d->unsaved.n > 0)
+	if (d->leaves_kept)
 		disposal_list(d);
 	return STATUS_OK;
 }

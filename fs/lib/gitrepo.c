@@ -243,8 +243,7 @@ static int check_format(struct layout *layout, const char *git_dir,
 			"'%s/config' says repository format %s, which "
 			"isn't known",
 			git_dir, version);
-	/* Of format 0, git takes those that it doesn't know for something else.
-	 */
+	/* With format 0, git ignores those that it doesn't know. */
 	if (strcmp(version, "1") == 0 && layout->unknown)
 		return git_refuse(-EINVAL, ret_message,
 				  "'%s/config' says extension '%s', which "
