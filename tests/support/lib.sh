@@ -302,8 +302,14 @@ t_unserved() {
 	! pgrep -f "worktreefs .*$1( |\$)" >/dev/null
 }
 
+# A mount namespace that was made meanwhile, by whomever, has a copy of the mount
+# that keeps the process.
 t_unmount() {
-	umount "$1" && t_wait 30 t_unserved "$1"
+	umount "$1" || return 1
+	t_wait 30 t_unserved "$1" && return 0
+	t_diag "still mounted at $1 in the namespaces of:" \
+		"$(grep -lsF " $1 " /proc/[0-9]*/mountinfo)"
+	return 1
 }
 
 # A repository whose every byte, time and object name is the same each time.
