@@ -16,13 +16,15 @@ setup_src=$(cd "$(dirname "$0")/.." && pwd -P) || exit 1
 
 usage() {
 	cat <<-'END'
-		usage: sh tests/run.sh [--sanitize] [-v] [NAME...]
+		usage: sh tests/run.sh [--sanitize | --sanitize-threads] [-v] [NAME...]
 
 		  NAME        only these: a kind (lint, unit, e2e), a test (run,
 		              e2e/run) or the first words of one's name (run
 		              also selects run-nested); default: all
 		  --sanitize  build and test in build-asan, with the address and
 		              undefined-behaviour sanitizers
+		  --sanitize-threads
+		              in build-tsan, with the one for data races
 		  -v          show the output of tests that passed, too
 		  --list      only list the tests
 	END
@@ -33,7 +35,8 @@ verbose=
 list=
 while [ $# -gt 0 ]; do
 	case $1 in
-	--sanitize) sanitize=1 ;;
+	--sanitize) sanitize=address,undefined ;;
+	--sanitize-threads) sanitize=thread ;;
 	-v | --verbose) verbose=1 ;;
 	--list) list=1 ;;
 	-h | --help)
@@ -108,11 +111,12 @@ build=$setup_src/build
 werror=false
 [ -z "${CI:-}" ] || werror=true
 set -- -Dtests=enabled -Dwerror="$werror"
-if [ -n "$sanitize" ]; then
-	build=$setup_src/build-asan
-	set -- "$@" -Db_sanitize=address,undefined \
-		-Dc_args=-fno-sanitize-recover=all
-fi
+case $sanitize in
+thread) build=$setup_src/build-tsan ;;
+?*) build=$setup_src/build-asan ;;
+esac
+[ -z "$sanitize" ] || set -- "$@" -Db_sanitize="$sanitize" \
+	-Dc_args=-fno-sanitize-recover=all
 setup_packages tests && setup_libfuse && setup_build "$build" "$@" || exit 1
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/wtfs-XXXXXX") || exit 1
@@ -191,6 +195,7 @@ chmod 1777 "$reports"
 cp "$setup_src/tests/support/lsan.supp" "$work/.lsan.supp"
 export ASAN_OPTIONS="abort_on_error=1:log_path=$reports/san"
 export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports/san"
+export TSAN_OPTIONS="log_path=$reports/san"
 export LSAN_OPTIONS="suppressions=$work/.lsan.supp:print_suppressions=0"
 # Nothing of a session around us.
 unset WORKTREEFS_SESSION WORKTREEFS WORKTREEFS_BIN VINTA_SANDBOX
@@ -203,6 +208,18 @@ run_child() {
 	child_status=$?
 	child=
 	return "$child_status"
+}
+
+# Where an environment of a test's own has no log_path, they go to stderr, which
+# is the session's log.
+collect_reports() {
+	[ -n "$sanitize" ] || return 0
+	find "$scratch" -xdev -name worktreefs.log \
+		-exec grep -l 'Sanitizer\|runtime error' {} + |
+		while read -r log; do
+			cat "$log"
+		done >"$work/.report"
+	[ ! -s "$work/.report" ] || cp "$work/.report" "$reports/san.logs"
 }
 
 # Runs one test; its TAP goes to $work/.tap, all it says to $work/.out.
@@ -278,6 +295,7 @@ while read -r name file <&3; do
 	elif [ "$status" -ne 0 ] && [ "$2" -eq 0 ]; then
 		echo "not ok - ended with status $status" >>"$work/.tap"
 	fi
+	collect_reports
 	clear_scratch "$scratch" >>"$work/.tap"
 	sweep
 	for report in "$reports"/san.*; do

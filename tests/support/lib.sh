@@ -128,7 +128,7 @@ t_done() {
 
 # With sanitizers memory that is freed is kept for a while.
 t_is_sanitized() {
-	ldd "$T_BUILD/fs/worktreefs" | grep -q libasan
+	ldd "$T_BUILD/fs/worktreefs" | grep -q 'lib[at]san'
 }
 
 t_need() {

@@ -108,7 +108,8 @@ t_user_make() {
 		"XDG_RUNTIME_DIR=$T_USER_RUN" "TERM=${TERM:-dumb}" LC_ALL=C TZ=UTC
 		"T_SRC=$T_SRC" "T_BUILD=$T_BUILD" "T_SCRATCH=$T_SCRATCH"
 	)
-	for program in ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS; do
+	for program in ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS \
+		LSAN_OPTIONS; do
 		[ -z "${!program:-}" ] || T_AS_USER+=("$program=${!program}")
 	done
 	# A checkout below somebody's home may be closed to the user: then copies
