@@ -13,33 +13,41 @@
 #include "fs/notify.h"
 #include "fs/ops.h"
 
-static int do_getattr(struct view *view, fuse_ino_t ino, struct stat *ret_st,
-		      double *ret_timeout)
+/* What the kernel is about to hear of an inode, referenced. 0 or -errno. */
+static int read_attributes(struct view *view, fuse_ino_t ino,
+			   struct statx *ret_stx, struct stat *ret_st,
+			   struct inode **ret_inode)
 {
 	autoinode struct inode *inode = inode_get(&view->table, ino);
 	autocontent struct content *content = NULL;
-	struct statx stx;
-	int r = guard_stat(view, ino, &stx, &content);
+	int r = inode ? guard_stat(view, ino, ret_stx, &content) : -ESTALE;
 
 	if (r < 0)
 		return r;
-	view_attributes(view, &stx, content, ret_st);
-	*ret_timeout =
-		inode ? view_timeouts(view, inode->place, stx.stx_mode).attr
-		      : 0;
+	view_attributes(view, ret_stx, content, ret_st);
+	*ret_inode = steal_pointer(&inode);
 	return 0;
 }
 
 static void reply_attributes(fuse_req_t req, struct view *view, fuse_ino_t ino)
 {
+	autoinode struct inode *inode = NULL;
+	struct statx stx;
 	struct stat st;
 	double timeout;
-	int r = do_getattr(view, ino, &st, &timeout);
+	int r = read_attributes(view, ino, &stx, &st, &inode);
 
-	if (r < 0)
+	if (r < 0) {
 		fuse_reply_err(req, -r);
-	else
+		return;
+	}
+	timeout = view_timeouts(view, inode->place, stx.stx_mode).attr;
+	if (!view_listing_is_stale(view, inode, &stx)) {
 		fuse_reply_attr(req, &st, timeout);
+		return;
+	}
+	inode_listing_dropped(inode, &stx);
+	notify_inode_and_reply_attributes(view, ino, req, &st, timeout);
 }
 
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -54,19 +62,20 @@ void op_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask,
 	      struct fuse_file_info *fi)
 {
 	struct view *view = op_begin(req, REQUEST_statx);
-	autocontent struct content *content = NULL;
+	autoinode struct inode *inode = NULL;
 	struct statx stx;
 	struct stat st;
 	int r;
 
 	if (!view)
 		return;
-	r = guard_stat(view, ino, &stx, &content);
+	r = read_attributes(view, ino, &stx, &st, &inode);
 	if (r < 0) {
 		fuse_reply_err(req, -r);
 		return;
 	}
-	view_attributes(view, &stx, content, &st);
+	/* For no time, so that a stale listing waits for getattr. */
+	view_listing_is_stale(view, inode, &stx);
 	stx.stx_uid = st.st_uid;
 	stx.stx_gid = st.st_gid;
 	stx.stx_size = (uint64_t)st.st_size;

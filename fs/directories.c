@@ -49,10 +49,11 @@ static void do_opendir(fuse_req_t req, struct view *view, fuse_ino_t ino,
 	fi->fh = (uintptr_t)file;
 	/*
 	 * The kernel compares the mtime itself, and keeps the listing while
-	 * that is the same: it must be older than the next change will be.
+	 * that is the same: it must be older than the next change will be. It
+	 * can't see that one was set back.
 	 */
 	fi->cache_readdir = times_are_settled(&stx);
-	fi->keep_cache = 1;
+	fi->keep_cache = inode_data_is_known(inode, &stx);
 	if (fuse_reply_open(req, fi) < 0)
 		file_close(file);
 }
@@ -184,6 +185,8 @@ static int do_readdir(struct listing *list, fuse_ino_t ino, off_t offset,
 		       &fd);
 	if (r < 0)
 		return r;
+	if (offset == 0)
+		inode_data_is_known(inode, &stx);
 	list->dir = inode;
 	list->fd = fd;
 	return fill_listing(list, offset);

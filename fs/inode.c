@@ -527,6 +527,12 @@ static bool same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+static bool is_later(struct timespec a, struct timespec b)
+{
+	return a.tv_sec > b.tv_sec ||
+	       (a.tv_sec == b.tv_sec && a.tv_nsec > b.tv_nsec);
+}
+
 static int64_t nanoseconds(struct timespec t)
 {
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
@@ -541,15 +547,20 @@ bool times_are_settled(const struct statx *stx)
 	       TIMESTAMP_GRAIN;
 }
 
-bool inode_data_is_known(struct inode *inode, const struct statx *stx)
+static struct stamp stamp_of(const struct statx *stx)
 {
-	struct stamp *stamp = &inode->stamp;
-	struct stamp now = {
+	return (struct stamp){
 		.mtime = timespec_of(stx->stx_mtime),
 		.ctime = timespec_of(stx->stx_ctime),
 		.size = (off_t)stx->stx_size,
 		.settled = times_are_settled(stx),
 	};
+}
+
+bool inode_data_is_known(struct inode *inode, const struct statx *stx)
+{
+	struct stamp *stamp = &inode->stamp;
+	struct stamp now = stamp_of(stx);
 	bool known;
 
 	pthread_mutex_lock(&inode->table->lock);
@@ -559,6 +570,50 @@ bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 	*stamp = now;
 	pthread_mutex_unlock(&inode->table->lock);
 	return known;
+}
+
+/* Has the directory changed since it was listed, or may it have? */
+static bool has_changed(const struct inode *dir, const struct stamp *now)
+{
+	const struct stamp *then = &dir->stamp;
+
+	return then->ctime.tv_sec != 0 &&
+	       !(then->settled && same_time(then->ctime, now->ctime));
+}
+
+/*
+ * What comes into a directory, or leaves it, gives it a newer mtime than any
+ * before: that the kernel sees by itself.
+ */
+bool inode_listing_is_stale(struct inode *dir, const struct statx *stx)
+{
+	struct stamp now = stamp_of(stx);
+	bool newer, stale;
+
+	pthread_mutex_lock(&dir->table->lock);
+	newer = is_later(now.mtime, dir->told);
+	stale = !newer && has_changed(dir, &now);
+	if (newer) {
+		dir->told = now.mtime;
+		if (has_changed(dir, &now)) {
+			dir->stamp = now;
+			dir->stamp.settled = true;
+		}
+	}
+	pthread_mutex_unlock(&dir->table->lock);
+	return stale;
+}
+
+/* A listing that is under way may yet bring what was there before a change
+ * that is this young. */
+void inode_listing_dropped(struct inode *dir, const struct statx *stx)
+{
+	struct stamp now = stamp_of(stx);
+
+	pthread_mutex_lock(&dir->table->lock);
+	if (now.settled)
+		dir->stamp = now;
+	pthread_mutex_unlock(&dir->table->lock);
 }
 
 void inode_table_check(struct inode_table *table)

@@ -56,11 +56,13 @@ struct inode {
 	struct file *files;		/* open ones */
 	struct lock_owner *lock_owners; /* protected by locks.c's lock */
 	struct content *content;	/* what is read instead; owned ref */
-	struct stamp {			/* the data when last opened */
+	struct stamp {			/* when last opened, or listed */
 		struct timespec mtime, ctime;
 		off_t size;
 		bool settled; /* can't change without the stamp changing */
 	} stamp;
+	struct timespec told; /* of a directory: the newest mtime that the
+				 kernel has heard of */
 
 	bool made_here; /* by this view; atomic, only ever set */
 
@@ -158,10 +160,20 @@ bool times_are_settled(const struct statx *stx);
  */
 bool inode_data_is_known(struct inode *inode, const struct statx *stx);
 
-/* Has it a descriptor of its own at hand? */
+/*
+ * The kernel keeps a listing while the directory's mtime is what it was. Of a
+ * directory that it lists without opening it, and whose attributes it is about
+ * to hear: has there been a change that it can't see from that, because
+ * somebody has set the mtime back? The stamp is the last listing's.
+ */
+bool inode_listing_is_stale(struct inode *dir, const struct statx *stx);
+/* The kernel drops it. */
+void inode_listing_dropped(struct inode *dir, const struct statx *stx);
+
 /* Returns once the table's lock can be had. */
 void inode_table_check(struct inode_table *table);
 
+/* Has it a descriptor of its own at hand? */
 bool inode_has_fd(struct inode *inode);
 /* Keeps fd (taken over) as the inode's descriptor for as long as it fits. */
 void inode_keep_fd(struct inode *inode, int fd);

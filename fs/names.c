@@ -61,7 +61,7 @@ static bool needs_asking(const struct view *view, const struct entry *entry)
 }
 
 static void fill_entry(const struct view *view, const struct entry *entry,
-		       const struct inode *inode, const struct statx *stx,
+		       struct inode *inode, const struct statx *stx,
 		       const struct content *content,
 		       struct fuse_entry_param *e)
 {
@@ -73,6 +73,9 @@ static void fill_entry(const struct view *view, const struct entry *entry,
 		.entry_timeout = needs_asking(view, entry) ? 0 : timeouts.entry,
 		.attr_timeout = timeouts.attr,
 	};
+	/* A request for its attributes will see to that. */
+	if (view_listing_is_stale(view, inode, stx))
+		e->attr_timeout = 0;
 	view_attributes(view, stx, content, &e->attr);
 }
 

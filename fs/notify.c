@@ -14,7 +14,9 @@ struct message {
 	struct view *view; /* borrowed: views outlive the thread */
 	uint64_t nodeid;
 	off_t offset;
-	fuse_req_t req; /* to be answered afterwards; or NULL */
+	fuse_req_t req;		/* to be answered afterwards; or NULL */
+	struct stat attributes; /* the answer, where it has a time-out */
+	double timeout;		/* seconds; negative: success is all */
 };
 
 static struct {
@@ -32,8 +34,13 @@ static struct {
 
 static void message_free(struct message *message)
 {
-	if (message && message->req)
-		fuse_reply_err(message->req, 0);
+	if (message && message->req) {
+		if (message->timeout < 0)
+			fuse_reply_err(message->req, 0);
+		else
+			fuse_reply_attr(message->req, &message->attributes,
+					message->timeout);
+	}
 	free(message);
 }
 
@@ -132,10 +139,27 @@ void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req)
 		.view = view,
 		.nodeid = nodeid,
 		.req = req,
+		.timeout = -1,
 	};
 
 	if (!add_message(&message))
 		fuse_reply_err(req, 0);
+}
+
+void notify_inode_and_reply_attributes(struct view *view, uint64_t nodeid,
+				       fuse_req_t req, const struct stat *st,
+				       double timeout)
+{
+	const struct message message = {
+		.view = view,
+		.nodeid = nodeid,
+		.req = req,
+		.attributes = *st,
+		.timeout = timeout,
+	};
+
+	if (!add_message(&message))
+		fuse_reply_err(req, ENOMEM);
 }
 
 int notify_inode_now(struct view *view, uint64_t nodeid, bool data)

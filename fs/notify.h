@@ -24,6 +24,10 @@ void notify_inode(struct view *view, uint64_t nodeid, off_t offset);
 /* The same for all of it, and then answers the request with success: a caller
  * who waits for it sees what is there now. */
 void notify_inode_and_reply(struct view *view, uint64_t nodeid, fuse_req_t req);
+/* The same, and the answer is attributes, for timeout seconds. */
+void notify_inode_and_reply_attributes(struct view *view, uint64_t nodeid,
+				       fuse_req_t req, const struct stat *st,
+				       double timeout);
 
 /*
  * At once, for threads that no reply waits for and that hold nothing: an

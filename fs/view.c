@@ -188,6 +188,13 @@ struct timeouts view_timeouts(const struct view *view, struct place place,
 	return (struct timeouts){0, 0, 0};
 }
 
+bool view_listing_is_stale(const struct view *view, struct inode *inode,
+			   const struct statx *stx)
+{
+	return !view->asks_opendir && S_ISDIR(stx->stx_mode) &&
+	       inode_listing_is_stale(inode, stx);
+}
+
 static struct timespec timespec_of(struct statx_timestamp stamp)
 {
 	return (struct timespec){stamp.tv_sec, stamp.tv_nsec};

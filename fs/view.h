@@ -134,4 +134,11 @@ struct timeouts view_timeouts(const struct view *view, struct place place,
 void view_attributes(const struct view *view, const struct statx *stx,
 		     const struct content *content, struct stat *ret_st);
 
+/*
+ * To be asked before the kernel hears of an inode's attributes: does it have a
+ * listing of it that it must drop first?
+ */
+bool view_listing_is_stale(const struct view *view, struct inode *inode,
+			   const struct statx *stx);
+
 #endif

@@ -55,7 +55,7 @@ finish() {
 }
 
 all="sqlite_wal sqlite_rollback mapping run_program names large_directory
-	deleted changes_behind replaced_while_open locks lock_holder lock_wait sparse
+	deleted changes_behind listings_behind replaced_while_open locks lock_holder lock_wait sparse
 	append_together"
 
 prepare root
@@ -68,11 +68,18 @@ own
 for s in $all; do step "$s"; done
 finish
 
+# With such a rule each directory is opened by a request.
+prepare asked
+own -o none=hidden
+for s in changes_behind listings_behind; do step "$s"; done
+finish
+
 if [ "$(id -u)" = 0 ]; then
 	prepare tmpfs
 	mount -t tmpfs -o size=16m tmpfs "$DIR/fs"
 	own
-	for s in sqlite_wal mapping deleted changes_behind locks full_disk; do
+	for s in sqlite_wal mapping deleted changes_behind listings_behind locks \
+		full_disk; do
 		step "$s"
 	done
 	finish
@@ -84,7 +91,8 @@ if [ "$(id -u)" = 0 ]; then
 	if mount -t overlay overlay -o "lowerdir=$DIR/lower,upperdir=$DIR/up,workdir=$DIR/work" \
 		"$DIR/fs" 2>/dev/null; then
 		own
-		for s in sqlite_rollback mapping names deleted changes_behind; do
+		for s in sqlite_rollback mapping names deleted changes_behind \
+			listings_behind; do
 			step "$s"
 		done
 		t_ok "$WHO: a file of the lower layer is changed" \

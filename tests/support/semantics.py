@@ -180,6 +180,44 @@ def changes_behind():
     assert get("later") == "x"
 
 
+def listings_behind():
+    """What changed is listed, also where the mtime is set back, as tar does."""
+    os.mkdir("d")
+    names = set()
+
+    def listed_soon(what):
+        end = time.monotonic() + 5
+        while set(os.listdir("d")) != names:
+            assert time.monotonic() < end, (what, os.listdir("d"), names)
+            time.sleep(0.05)
+
+    def unlink_later():
+        name = names.pop()
+        os.unlink(backing("d/" + name))
+
+    def add(name):
+        put(backing("d/" + name), "x")
+        names.add(name)
+
+    back = (1000000000, 1000000000)
+    add("first")
+    for turn in range(3):
+        os.utime(backing("d"), back)
+        for pause in 0, 0.1, 1.2:
+            time.sleep(pause)
+            listed_soon("before")
+            add("n%d-%s" % (turn, pause))
+            if pause:
+                os.stat("d")  # the kernel hears of one time between
+            os.utime(backing("d"), back)
+            listed_soon("added")
+            unlink_later()
+            os.utime(backing("d"), back)
+            listed_soon("removed")
+            assert os.stat("d").st_mtime == back[0]
+        back = (back[0] - 1, back[1] - 1)
+
+
 def replaced_while_open():
     put(backing("r"), "first")
     keep = open("r")
