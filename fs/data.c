@@ -67,6 +67,7 @@ static int make_handle(struct view *view, fuse_req_t req, struct inode *inode,
 	fi->noflush = !needs_flush(file);
 	passthrough_open(view, req, file,
 			 !reads_only || stx->stx_size >= PASSTHROUGH_SIZE, fi);
+	file_enlist(file);
 	return 0;
 }
 

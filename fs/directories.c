@@ -46,6 +46,7 @@ static void do_opendir(fuse_req_t req, struct view *view, fuse_ino_t ino,
 		return;
 	}
 	take_fd(&fd);
+	file_enlist(file);
 	fi->fh = (uintptr_t)file;
 	/*
 	 * The kernel compares the mtime itself, and keeps the listing while

@@ -17,12 +17,18 @@ struct file *file_new(struct inode *inode, int fd, int flags)
 	file->fd = fd;
 	file->flags = flags;
 	file->refs = 1;
+	inode_ref(inode);
+	return file;
+}
+
+void file_enlist(struct file *file)
+{
+	struct inode *inode = file->inode;
+
 	pthread_mutex_lock(&inode->table->lock);
-	inode->refs++;
 	file->next = inode->files;
 	inode->files = file;
 	pthread_mutex_unlock(&inode->table->lock);
-	return file;
 }
 
 struct file *file_ref(struct file *file)

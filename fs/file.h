@@ -26,11 +26,10 @@ struct file {
 	struct file *next; /* of the inode; protected by the table's lock */
 };
 
-/*
- * Takes fd over on success and lists the file at its inode, which is
- * referenced. NULL when out of memory.
- */
+/* Takes fd over on success; references the inode. NULL when out of memory. */
 struct file *file_new(struct inode *inode, int fd, int flags);
+/* Lists it at its inode, for others to find: once, and when it is whole. */
+void file_enlist(struct file *file);
 /* Ends the kernel's use of it. */
 void file_close(struct file *file);
 void file_unref(struct file *file);
