@@ -26,7 +26,7 @@
  * a kernel's tick, and then some. */
 #define TIMESTAMP_GRAIN 20000000
 /* For so many milliseconds after -ESTALE things are likely to move again. */
-#define UNSETTLED 100
+#define UNSETTLED 1000
 #define OPEN_PATH (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 
 static size_t mix(uint64_t value)
@@ -841,15 +841,17 @@ int inode_hold(struct inode *inode, struct hold *ret_hold)
 	return 0;
 }
 
-void inode_settle(struct inode *inode)
+int inode_settle(struct inode *inode)
 {
 	autohold struct hold hold = HOLD_NONE;
 	uint64_t stale_at =
 		__atomic_load_n(&inode->table->stale_at, __ATOMIC_RELAXED);
 
-	if (stale_at != 0 && inode->type == S_IFDIR &&
-	    now_ms() - stale_at < UNSETTLED)
-		inode_hold(inode, &hold);
+	if (stale_at == 0 || inode->type != S_IFDIR ||
+	    now_ms() - stale_at >= UNSETTLED)
+		return 0;
+	/* What else is wrong, whoever uses it hears. */
+	return inode_hold(inode, &hold) == -ESTALE ? -ESTALE : 0;
 }
 
 void hold_release(struct hold *hold)

@@ -216,9 +216,9 @@ bool inode_is(const struct inode *inode, const struct statx *stx);
 /*
  * After -ESTALE the kernel looks a path up once more, and then it must not
  * hear that again: while others move things about, a directory that was just
- * looked up is held at once.
+ * looked up is held at once. 0, or -ESTALE: it has moved meanwhile.
  */
-void inode_settle(struct inode *inode);
+int inode_settle(struct inode *inode);
 
 /* Frees descriptors after EMFILE; false if there were none to free. */
 bool inode_table_shrink(struct inode_table *table);

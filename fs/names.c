@@ -14,6 +14,10 @@
 
 #define POINTER_MAX 8192
 
+/* Of a look at a name: what has it was gone before it could be held. */
+#define LOOK_AGAIN 1
+#define LOOKUP_TRIES 10
+
 struct content *read_pointer(const struct view *view, int fd,
 			     const struct statx *stx)
 {
@@ -91,8 +95,9 @@ int entry_of_file(struct view *view, const struct entry *entry,
 	return r;
 }
 
-int entry_lookup(struct view *view, const struct entry *entry,
-		 struct fuse_entry_param *ret_e)
+/* One look at the name: 0, -errno, or LOOK_AGAIN. */
+static int look(struct view *view, const struct entry *entry,
+		struct fuse_entry_param *ret_e)
 {
 	struct inode *pinned = view_pinned(view, entry->place);
 	autoinode struct inode *inode = NULL;
@@ -113,10 +118,10 @@ int entry_lookup(struct view *view, const struct entry *entry,
 			      1, &inode);
 	if (r < 0)
 		return r;
-	inode_settle(inode);
-	if (!pinned && guard_unshare_name(view, inode, &stx)) {
+	if (inode_settle(inode) < 0 ||
+	    (!pinned && guard_unshare_name(view, inode, &stx))) {
 		inode_forget(&view->table, inode->nodeid, 1);
-		return entry_lookup(view, entry, ret_e);
+		return LOOK_AGAIN;
 	}
 	if (view->rewrites) {
 		content = find_content(view, entry->dir.fd, entry->name, &stx);
@@ -124,6 +129,16 @@ int entry_lookup(struct view *view, const struct entry *entry,
 	}
 	fill_entry(view, entry, inode, &stx, content, ret_e);
 	return 0;
+}
+
+int entry_lookup(struct view *view, const struct entry *entry,
+		 struct fuse_entry_param *ret_e)
+{
+	int r = LOOK_AGAIN;
+
+	for (int i = 0; r == LOOK_AGAIN && i < LOOKUP_TRIES; i++)
+		r = look(view, entry, ret_e);
+	return r == LOOK_AGAIN ? -ESTALE : r;
 }
 
 static int do_lookup(struct view *view, fuse_ino_t parent, const char *name,
