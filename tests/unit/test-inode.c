@@ -423,6 +423,7 @@ Test(inode, open_files)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	file = file_new(inode, fd, O_RDWR);
 	cr_assert_not_null(file);
+	file_enlist(file);
 	sh("rm file");
 	cr_assert_eq(inode_statx(inode, &stx), 0);
 	cr_expect_eq(stx.stx_nlink, 1); /* ro/file */
@@ -486,6 +487,45 @@ Test(inode, known_data)
 	stx.stx_mtime.tv_nsec ^= 1;
 	cr_expect_not(inode_data_is_known(inode, &stx));
 	cr_expect(inode_data_is_known(inode, &stx));
+}
+
+static struct statx listed_at(int64_t mtime, int64_t ctime)
+{
+	struct statx stx = written_at("dir", ctime);
+
+	stx.stx_mtime.tv_sec = mtime;
+	return stx;
+}
+
+Test(inode, stale_listings)
+{
+	autoinode struct inode *dir = look_up_in_root("dir", 1);
+	const int64_t never = INT64_C(1) << 33;
+	struct statx stx = listed_at(1000, 1000);
+
+	/* Nothing was listed yet. */
+	cr_expect_not(inode_listing_is_stale(dir, &stx));
+	inode_data_is_known(dir, &stx);
+	cr_expect_not(inode_listing_is_stale(dir, &stx));
+	/* A newer mtime the kernel sees by itself; set back, it doesn't. */
+	stx = listed_at(1001, 1001);
+	cr_expect_not(inode_listing_is_stale(dir, &stx));
+	stx = listed_at(1000, 1002);
+	cr_expect(inode_listing_is_stale(dir, &stx));
+	cr_expect(inode_listing_is_stale(dir, &stx), "until it is dropped");
+	inode_listing_dropped(dir, &stx);
+	cr_expect_not(inode_listing_is_stale(dir, &stx));
+	stx = listed_at(1000, 1003);
+	cr_expect(inode_listing_is_stale(dir, &stx), "never seen newer");
+	inode_listing_dropped(dir, &stx);
+	/* So young that a listing on its way may be older. */
+	stx = listed_at(999, never);
+	cr_expect(inode_listing_is_stale(dir, &stx));
+	inode_listing_dropped(dir, &stx);
+	cr_expect(inode_listing_is_stale(dir, &stx));
+	/* The same where it was listed at once. */
+	inode_data_is_known(dir, &stx);
+	cr_expect(inode_listing_is_stale(dir, &stx));
 }
 
 /* The kernel looks up and forgets from many threads at once. */
@@ -605,6 +645,7 @@ static struct file *open_as(struct inode *inode, const char *relative,
 	cr_assert_geq(fd, 0);
 	file = file_new(inode, fd, flags);
 	cr_assert_not_null(file);
+	file_enlist(file);
 	return file;
 }
 
