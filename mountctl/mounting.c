@@ -21,7 +21,7 @@
 #include "mountctl/sessions.h"
 
 /* How long the first look at a view may take. */
-#define PROBE_MS 10000
+#define PROBE_MS 60000
 
 /*
  * How long to wait for the recorded state of the main checkout: from here on

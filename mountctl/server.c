@@ -18,8 +18,8 @@
 #include "fs/lib/wire.h"
 #include "mountctl/output.h"
 
-/* How long an answer may take, in seconds. */
-#define ANSWER_TIMEOUT 20
+/* How long an answer may take, in seconds: a busy disk takes its time. */
+#define ANSWER_TIMEOUT 60
 
 /* The log is begun anew when it is longer than this. */
 #define LOG_MAX (1 << 20)
