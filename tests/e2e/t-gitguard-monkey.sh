@@ -59,7 +59,7 @@ check() {
 	meant=$(means)
 	objects=$(g_objects)
 	g_run "$@"
-	g_do "timeout 55 python3 '$T_SRC/tests/support/gitmonkey.py' $seed $count 40"
+	g_do "timeout 150 python3 '$T_SRC/tests/support/gitmonkey.py' $seed $count 40"
 	t_is "$g_label: the monkey has done its work" "$T_STATUS" 0 ||
 		t_diag "$T_STDERR"
 	t_diag "$T_STDOUT"

@@ -311,7 +311,7 @@ g_unmount() {
 g_do() {
 	T_STATUS=lost T_STDOUT='' T_STDERR=''
 	printf '%s\0' "$1" >&"${g_session[1]}"
-	read -r -t 90 T_STATUS <&"${g_session[0]}" || T_STATUS=lost
+	read -r -t 180 T_STATUS <&"${g_session[0]}" || T_STATUS=lost
 	if [ "$T_STATUS" = lost ]; then
 		t_fail "$g_label: the session lives on"
 		t_diag "after: $1"

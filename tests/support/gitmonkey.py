@@ -173,7 +173,8 @@ OPERATIONS = [
 held = []
 counts = collections.Counter()
 # Where it hangs, if it does.
-faulthandler.dump_traceback_later(float(sys.argv[3]) + 10, exit=True)
+# A busy disk may keep one call waiting for long.
+faulthandler.dump_traceback_later(float(sys.argv[3]) + 100, exit=True)
 end = time.monotonic() + float(sys.argv[3])
 for _ in range(int(sys.argv[2])):
     if time.monotonic() > end:
