@@ -105,6 +105,7 @@ static void lookup_listed(struct listing *list, const struct dirent64 *d,
 		.dir = {.inode = list->dir, .fd = list->fd},
 		.place = policy_step(list->dir->place, d->d_name),
 		.name = d->d_name,
+		.listed = true,
 	};
 
 	if (!is_dot_name(d->d_name) &&
@@ -207,6 +208,10 @@ static void reply_listing(fuse_req_t req, struct view *view, fuse_ino_t ino,
 	};
 	int r = buffer ? do_readdir(&list, ino, offset, fi) : -ENOMEM;
 
+	/* Nobody asks again by a path: it is as gone as one that was removed.
+	 */
+	if (r == -ESTALE)
+		r = -ENOENT;
 	if (r < 0)
 		fuse_reply_err(req, -r);
 	else

@@ -15,6 +15,7 @@ struct entry {
 	struct hold dir;    /* fd: an O_PATH descriptor of the directory */
 	struct place place; /* the name's */
 	const char *name;   /* borrowed */
+	bool listed;	    /* with many others */
 };
 
 #define ENTRY_NONE               \

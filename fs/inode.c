@@ -841,17 +841,28 @@ int inode_hold(struct inode *inode, struct hold *ret_hold)
 	return 0;
 }
 
-int inode_settle(struct inode *inode)
+/* Are others moving things about? */
+static bool is_unsettled(const struct inode_table *table)
+{
+	uint64_t stale_at = __atomic_load_n(&table->stale_at, __ATOMIC_RELAXED);
+
+	return stale_at != 0 && now_ms() - stale_at < UNSETTLED;
+}
+
+int inode_settle(struct inode *inode, bool one_of_many)
 {
 	autohold struct hold hold = HOLD_NONE;
-	uint64_t stale_at =
-		__atomic_load_n(&inode->table->stale_at, __ATOMIC_RELAXED);
+	bool leads_on = inode->type == S_IFDIR || inode->type == S_IFLNK;
+	int r;
 
-	if (stale_at == 0 || inode->type != S_IFDIR ||
-	    now_ms() - stale_at >= UNSETTLED)
+	if (!leads_on || ((inode->type == S_IFLNK || one_of_many) &&
+			  !is_unsettled(inode->table)))
 		return 0;
+	r = inode_hold(inode, &hold);
+	if (r == 0 && inode->type == S_IFLNK && !hold.cached && !hold.file)
+		inode_keep_fd(inode, take_fd(&hold.fd));
 	/* What else is wrong, whoever uses it hears. */
-	return inode_hold(inode, &hold) == -ESTALE ? -ESTALE : 0;
+	return r == -ESTALE ? -ESTALE : 0;
 }
 
 void hold_release(struct hold *hold)

@@ -214,11 +214,13 @@ void hold_release(struct hold *hold);
 bool inode_is(const struct inode *inode, const struct statx *stx);
 
 /*
- * After -ESTALE the kernel looks a path up once more, and then it must not
- * hear that again: while others move things about, a directory that was just
- * looked up is held at once. 0, or -ESTALE: it has moved meanwhile.
+ * A directory that was just looked up is held at once: whoever has got at it,
+ * as by open(2), may use it whatever others do to its name. One of many that
+ * are listed is so only soon after an -ESTALE, and then symlinks are, too: the
+ * kernel has looked the path up once more, and must not hear that again.
+ * 0, or -ESTALE: it has moved meanwhile.
  */
-int inode_settle(struct inode *inode);
+int inode_settle(struct inode *inode, bool one_of_many);
 
 /* Frees descriptors after EMFILE; false if there were none to free. */
 bool inode_table_shrink(struct inode_table *table);

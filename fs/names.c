@@ -118,7 +118,7 @@ static int look(struct view *view, const struct entry *entry,
 			      1, &inode);
 	if (r < 0)
 		return r;
-	if (inode_settle(inode) < 0 ||
+	if (inode_settle(inode, entry->listed) < 0 ||
 	    (!pinned && guard_unshare_name(view, inode, &stx))) {
 		inode_forget(&view->table, inode->nodeid, 1);
 		return LOOK_AGAIN;
