@@ -55,7 +55,8 @@ finish() {
 }
 
 all="sqlite_wal sqlite_rollback mapping run_program names large_directory
-	deleted changes_behind listings_behind replaced_while_open locks lock_holder lock_wait sparse
+	deleted changes_behind listings_behind moved_behind replaced_while_open
+	locks lock_holder lock_wait sparse
 	append_together"
 
 prepare root
@@ -71,7 +72,7 @@ finish
 # With such a rule each directory is opened by a request.
 prepare asked
 own -o none=hidden
-for s in changes_behind listings_behind; do step "$s"; done
+for s in changes_behind listings_behind moved_behind; do step "$s"; done
 finish
 
 if [ "$(id -u)" = 0 ]; then

@@ -218,6 +218,21 @@ def listings_behind():
         back = (back[0] - 1, back[1] - 1)
 
 
+def moved_behind():
+    """Whoever has opened a directory has it, wherever others move it."""
+    for turn in range(20):
+        was, now = "m%d" % turn, "to%d" % turn
+        os.makedirs(backing(was + "/in"))
+        d = os.open(was + "/in", os.O_RDONLY | os.O_DIRECTORY)
+        os.rename(backing(was + "/in"), backing(now))
+        os.mkdir(backing(was + "/in"))
+        os.close(os.open("new", os.O_CREAT | os.O_WRONLY, dir_fd=d))
+        assert os.listdir(d) == ["new"], os.listdir(d)
+        assert os.listdir(backing(now)) == ["new"]
+        assert os.listdir(backing(was + "/in")) == []
+        os.close(d)
+
+
 def replaced_while_open():
     put(backing("r"), "first")
     keep = open("r")
