@@ -849,14 +849,14 @@ static bool is_unsettled(const struct inode_table *table)
 	return stale_at != 0 && now_ms() - stale_at < UNSETTLED;
 }
 
-int inode_settle(struct inode *inode, bool one_of_many)
+int inode_settle(struct inode *inode, bool later)
 {
 	autohold struct hold hold = HOLD_NONE;
 	bool leads_on = inode->type == S_IFDIR || inode->type == S_IFLNK;
 	int r;
 
-	if (!leads_on || ((inode->type == S_IFLNK || one_of_many) &&
-			  !is_unsettled(inode->table)))
+	if (!leads_on ||
+	    ((inode->type == S_IFLNK || later) && !is_unsettled(inode->table)))
 		return 0;
 	r = inode_hold(inode, &hold);
 	if (r == 0 && inode->type == S_IFLNK && !hold.cached && !hold.file)

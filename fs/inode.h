@@ -215,12 +215,12 @@ bool inode_is(const struct inode *inode, const struct statx *stx);
 
 /*
  * A directory that was just looked up is held at once: whoever has got at it,
- * as by open(2), may use it whatever others do to its name. One of many that
- * are listed is so only soon after an -ESTALE, and then symlinks are, too: the
- * kernel has looked the path up once more, and must not hear that again.
- * 0, or -ESTALE: it has moved meanwhile.
+ * as by open(2), may use it whatever others do to its name. With later, as for
+ * one of many that are listed, it is so only soon after an -ESTALE, and then
+ * symlinks are, too: the kernel has looked the path up once more, and must not
+ * hear that again. 0, or -ESTALE: it has moved meanwhile.
  */
-int inode_settle(struct inode *inode, bool one_of_many);
+int inode_settle(struct inode *inode, bool later);
 
 /* Frees descriptors after EMFILE; false if there were none to free. */
 bool inode_table_shrink(struct inode_table *table);

@@ -95,6 +95,14 @@ int entry_of_file(struct view *view, const struct entry *entry,
 	return r;
 }
 
+/* git's gc takes directories of objects away that others make anew: there it's
+ * the name that counts. */
+static bool settles_later(const struct entry *entry)
+{
+	return entry->listed ||
+	       place_rule(entry->place)->caching == CACHING_OBJECTS;
+}
+
 /* One look at the name: 0, -errno, or LOOK_AGAIN. */
 static int look(struct view *view, const struct entry *entry,
 		struct fuse_entry_param *ret_e)
@@ -118,7 +126,7 @@ static int look(struct view *view, const struct entry *entry,
 			      1, &inode);
 	if (r < 0)
 		return r;
-	if (inode_settle(inode, entry->listed) < 0 ||
+	if (inode_settle(inode, settles_later(entry)) < 0 ||
 	    (!pinned && guard_unshare_name(view, inode, &stx))) {
 		inode_forget(&view->table, inode->nodeid, 1);
 		return LOOK_AGAIN;

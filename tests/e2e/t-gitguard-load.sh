@@ -50,6 +50,8 @@ worker='
 			# somebody else may have pushed another one by now
 			n=$(git stash list | grep -nF "$NAME $i" | cut -d: -f1)
 			may git stash drop -q "stash@{$((n - 1))}"
+			# where it gave up
+			may git checkout -q -- "file.$NAME.0"
 			;;
 		4) may flock "$BASE/pruning" git gc -q ;;
 		5) must git fetch -q origin ;;

@@ -182,7 +182,7 @@ ends() {
 	s_clear "nothing is left of these"
 
 	mounts
-	holds 'exec 3<>written; cd /; sleep 4; cat <&3; echo lazy >&3'
+	holds 'exec 3<>written; cd /; sleep 8; cat <&3; echo lazy >&3'
 	ok "--lazy doesn't wait" s_mountctl unmount wt --lazy
 	ok "it is gone at once" s_as test ! -e "$V"
 	t_like "$who: list knows of it" "$(s_mountctl list)" \
