@@ -18,14 +18,12 @@ static int read_attributes(struct view *view, fuse_ino_t ino,
 			   struct statx *ret_stx, struct stat *ret_st,
 			   struct inode **ret_inode)
 {
-	autoinode struct inode *inode = inode_get(&view->table, ino);
 	autocontent struct content *content = NULL;
-	int r = inode ? guard_stat(view, ino, ret_stx, &content) : -ESTALE;
+	int r = guard_stat(view, ino, ret_inode, ret_stx, &content);
 
 	if (r < 0)
 		return r;
 	view_attributes(view, ret_stx, content, ret_st);
-	*ret_inode = steal_pointer(&inode);
 	return 0;
 }
 

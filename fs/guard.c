@@ -595,8 +595,8 @@ int guard_explain(const struct view *view, const char *path, enum policy_op op,
 			    op, ret);
 }
 
-int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,
-	       struct content **ret_content)
+int guard_stat(struct view *view, uint64_t nodeid, struct inode **ret_inode,
+	       struct statx *ret_stx, struct content **ret_content)
 {
 	autoinode struct inode *inode = inode_get(&view->table, nodeid);
 	int r;
@@ -613,6 +613,7 @@ int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,
 			*ret_content = content_ref(inode->content);
 		pthread_mutex_unlock(&view->table.lock);
 	}
+	*ret_inode = steal_pointer(&inode);
 	return 0;
 }
 

@@ -111,11 +111,11 @@ int guard_explain(const struct view *view, const char *path, enum policy_op op,
 		  struct explanation *ret);
 
 /*
- * Attributes, which every rule allows. ret_content: what is read instead,
- * referenced, or NULL.
+ * Attributes, which every rule allows. ret_inode: referenced; ret_content: what
+ * is read instead, referenced, or NULL.
  */
-int guard_stat(struct view *view, uint64_t nodeid, struct statx *ret_stx,
-	       struct content **ret_content);
+int guard_stat(struct view *view, uint64_t nodeid, struct inode **ret_inode,
+	       struct statx *ret_stx, struct content **ret_content);
 
 /*
  * Keeps a descriptor of the thing that entry names, which is about to lose

@@ -573,12 +573,13 @@ bool inode_data_is_known(struct inode *inode, const struct statx *stx)
 }
 
 /* Has the directory changed since it was listed, or may it have? */
-static bool has_changed(const struct inode *dir, const struct stamp *now)
+static bool has_changed(const struct inode *dir, const struct statx *stx)
 {
 	const struct stamp *then = &dir->stamp;
 
 	return then->ctime.tv_sec != 0 &&
-	       !(then->settled && same_time(then->ctime, now->ctime));
+	       !(then->settled &&
+		 same_time(then->ctime, timespec_of(stx->stx_ctime)));
 }
 
 /*
@@ -587,21 +588,20 @@ static bool has_changed(const struct inode *dir, const struct stamp *now)
  */
 bool inode_listing_is_stale(struct inode *dir, const struct statx *stx)
 {
-	struct stamp now = stamp_of(stx);
-	bool newer, stale;
+	struct timespec mtime = timespec_of(stx->stx_mtime);
+	bool newer, changed;
 
 	pthread_mutex_lock(&dir->table->lock);
-	newer = is_later(now.mtime, dir->told);
-	stale = !newer && has_changed(dir, &now);
-	if (newer) {
-		dir->told = now.mtime;
-		if (has_changed(dir, &now)) {
-			dir->stamp = now;
-			dir->stamp.settled = true;
-		}
+	newer = is_later(mtime, dir->told);
+	changed = has_changed(dir, stx);
+	if (newer)
+		dir->told = mtime;
+	if (newer && changed) {
+		dir->stamp = stamp_of(stx);
+		dir->stamp.settled = true;
 	}
 	pthread_mutex_unlock(&dir->table->lock);
-	return stale;
+	return changed && !newer;
 }
 
 /* A listing that is under way may yet bring what was there before a change

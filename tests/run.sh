@@ -215,10 +215,8 @@ run_child() {
 collect_reports() {
 	[ -n "$sanitize" ] || return 0
 	find "$scratch" -xdev -name worktreefs.log \
-		-exec grep -l 'Sanitizer\|runtime error' {} + |
-		while read -r log; do
-			cat "$log"
-		done >"$work/.report"
+		-exec grep -q 'Sanitizer\|runtime error' {} \; \
+		-exec cat {} \; >"$work/.report"
 	[ ! -s "$work/.report" ] || cp "$work/.report" "$reports/san.logs"
 }
 

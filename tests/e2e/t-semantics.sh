@@ -56,8 +56,7 @@ finish() {
 
 all="sqlite_wal sqlite_rollback mapping run_program names large_directory
 	deleted changes_behind listings_behind moved_behind replaced_while_open
-	locks lock_holder lock_wait sparse
-	append_together"
+	locks lock_holder lock_wait sparse append_together"
 
 prepare root
 own

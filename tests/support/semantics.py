@@ -191,7 +191,7 @@ def listings_behind():
             assert time.monotonic() < end, (what, os.listdir("d"), names)
             time.sleep(0.05)
 
-    def unlink_later():
+    def remove_one():
         name = names.pop()
         os.unlink(backing("d/" + name))
 
@@ -211,7 +211,7 @@ def listings_behind():
                 os.stat("d")  # the kernel hears of one time between
             os.utime(backing("d"), back)
             listed_soon("added")
-            unlink_later()
+            remove_one()
             os.utime(backing("d"), back)
             listed_soon("removed")
             assert os.stat("d").st_mtime == back[0]
